@@ -1,0 +1,113 @@
+# Every target sets up what it needs. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PROTOS = $(shell find protos -name '*.proto' | sort)
+SOURCES := lib services clients/python cli tests bench
+ARGS ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("netaclaw needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: setup
+setup: $(STAMP) ## Make the virtual environment
+
+# --- use -------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(STAMP) ## Run one delegated turn on this repository's own files (ARGS=--json for a report)
+	@$(BIN)/netaclaw demo $(ARGS)
+
+.PHONY: run
+run: $(STAMP) ## Run the suite in the foreground on 127.0.0.1 (ARGS are those of `netaclaw up`)
+	@$(BIN)/netaclaw up $(ARGS)
+
+.PHONY: doctor
+doctor: $(STAMP) ## Say what is missing on this machine and how to get it
+	@$(BIN)/netaclaw doctor $(ARGS)
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: $(STAMP) ## Run all tests (ARGS are pytest's)
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: bench
+bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figure)
+	@$(BIN)/python -m bench $(ARGS)
+
+# --- checks, each with its fix ---------------------------------------------------------------------------------------
+
+.PHONY: check
+check: check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
+
+.PHONY: check-lint
+check-lint: $(STAMP) ## Lint (fix: make fix)
+	$(BIN)/ruff check $(SOURCES)
+
+.PHONY: check-format
+check-format: $(STAMP) ## Formatting (fix: make fix)
+	$(BIN)/ruff format --check $(SOURCES)
+
+.PHONY: check-types
+check-types: $(STAMP) ## Strict types
+	$(BIN)/mypy $(SOURCES)
+
+.PHONY: check-imports
+check-imports: $(STAMP) ## Import contracts
+	$(BIN)/lint-imports
+
+.PHONY: check-protos
+check-protos: $(STAMP) ## Lint the protos (fix: make fix-protos)
+	$(BIN)/buf lint
+	$(BIN)/buf format --diff --exit-code
+
+.PHONY: check-gen
+check-gen: $(STAMP) ## Generated code equals the protos (fix: make gen)
+	@out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-into OUT=$$out && diff -r -x __pycache__ gen/python $$out && rm -r $$out
+
+.PHONY: check-lock
+check-lock: $(STAMP) ## The lock file satisfies pyproject.toml (fix: make lock)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --dry-run --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip check
+
+.PHONY: fix
+fix: $(STAMP) ## Mend lint and formatting
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+.PHONY: fix-protos
+fix-protos: $(STAMP) ## Format the protos
+	$(BIN)/buf format --write
+
+.PHONY: gen
+gen: $(STAMP) ## Regenerate the stubs
+	rm -rf gen/python
+	@$(MAKE) --no-print-directory gen-into OUT=gen/python
+
+.PHONY: gen-into
+gen-into: $(STAMP)
+	@mkdir -p $(OUT)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos --python_out=$(OUT) --pyi_out=$(OUT) \
+		--grpc_python_out=$(OUT) --mypy_grpc_out=$(OUT) $(PROTOS)
+	@find $(OUT)/netaclaw -type d -exec touch {}/__init__.py \;
+
+.PHONY: lock
+lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --universal \
+		--python-version 3.11 --custom-compile-command "make lock" -o requirements.lock $(ARGS)
+
+.PHONY: clean
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

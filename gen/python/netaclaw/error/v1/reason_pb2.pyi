@@ -1,0 +1,78 @@
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from typing import ClassVar as _ClassVar
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REASON_UNSPECIFIED: _ClassVar[Reason]
+    REASON_INVALID_FIELD: _ClassVar[Reason]
+    REASON_SESSION_NOT_FOUND: _ClassVar[Reason]
+    REASON_AGENT_NOT_FOUND: _ClassVar[Reason]
+    REASON_ENTRY_NOT_FOUND: _ClassVar[Reason]
+    REASON_TASK_NOT_FOUND: _ClassVar[Reason]
+    REASON_CONTENT_NOT_FOUND: _ClassVar[Reason]
+    REASON_WORKSPACE_NOT_FOUND: _ClassVar[Reason]
+    REASON_NOT_FOUND: _ClassVar[Reason]
+    REASON_TURN_RUNNING: _ClassVar[Reason]
+    REASON_NO_TURN_RUNNING: _ClassVar[Reason]
+    REASON_REQUEST_ID_REUSED: _ClassVar[Reason]
+    REASON_STALE_GENERATION: _ClassVar[Reason]
+    REASON_APPEND_OUT_OF_ORDER: _ClassVar[Reason]
+    REASON_STALE_ETAG: _ClassVar[Reason]
+    REASON_OWNED_ELSEWHERE: _ClassVar[Reason]
+    REASON_SEQ_OUT_OF_RANGE: _ClassVar[Reason]
+    REASON_SLOW_READER: _ClassVar[Reason]
+    REASON_LIMIT_REACHED: _ClassVar[Reason]
+    REASON_MESSAGE_TOO_LARGE: _ClassVar[Reason]
+    REASON_MODEL_UNKNOWN: _ClassVar[Reason]
+    REASON_MODEL_UNAVAILABLE: _ClassVar[Reason]
+    REASON_MODEL_REFUSED: _ClassVar[Reason]
+    REASON_DATABASE_UNAVAILABLE: _ClassVar[Reason]
+    REASON_SERVICE_UNAVAILABLE: _ClassVar[Reason]
+    REASON_METHOD_NOT_PUBLIC: _ClassVar[Reason]
+    REASON_UNAUTHENTICATED: _ClassVar[Reason]
+    REASON_PERMISSION_DENIED: _ClassVar[Reason]
+    REASON_CLARIFY_CLOSED: _ClassVar[Reason]
+    REASON_TASK_ENDED: _ClassVar[Reason]
+    REASON_SANDBOX_UNAVAILABLE: _ClassVar[Reason]
+    REASON_AGENT_NOT_ALLOWED: _ClassVar[Reason]
+    REASON_ALREADY_EXISTS: _ClassVar[Reason]
+    REASON_SHUTTING_DOWN: _ClassVar[Reason]
+    REASON_INTERNAL: _ClassVar[Reason]
+REASON_UNSPECIFIED: Reason
+REASON_INVALID_FIELD: Reason
+REASON_SESSION_NOT_FOUND: Reason
+REASON_AGENT_NOT_FOUND: Reason
+REASON_ENTRY_NOT_FOUND: Reason
+REASON_TASK_NOT_FOUND: Reason
+REASON_CONTENT_NOT_FOUND: Reason
+REASON_WORKSPACE_NOT_FOUND: Reason
+REASON_NOT_FOUND: Reason
+REASON_TURN_RUNNING: Reason
+REASON_NO_TURN_RUNNING: Reason
+REASON_REQUEST_ID_REUSED: Reason
+REASON_STALE_GENERATION: Reason
+REASON_APPEND_OUT_OF_ORDER: Reason
+REASON_STALE_ETAG: Reason
+REASON_OWNED_ELSEWHERE: Reason
+REASON_SEQ_OUT_OF_RANGE: Reason
+REASON_SLOW_READER: Reason
+REASON_LIMIT_REACHED: Reason
+REASON_MESSAGE_TOO_LARGE: Reason
+REASON_MODEL_UNKNOWN: Reason
+REASON_MODEL_UNAVAILABLE: Reason
+REASON_MODEL_REFUSED: Reason
+REASON_DATABASE_UNAVAILABLE: Reason
+REASON_SERVICE_UNAVAILABLE: Reason
+REASON_METHOD_NOT_PUBLIC: Reason
+REASON_UNAUTHENTICATED: Reason
+REASON_PERMISSION_DENIED: Reason
+REASON_CLARIFY_CLOSED: Reason
+REASON_TASK_ENDED: Reason
+REASON_SANDBOX_UNAVAILABLE: Reason
+REASON_AGENT_NOT_ALLOWED: Reason
+REASON_ALREADY_EXISTS: Reason
+REASON_SHUTTING_DOWN: Reason
+REASON_INTERNAL: Reason
