@@ -1,0 +1,110 @@
+"""What every served call goes through: identity, one log line, and errors as status with details."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw_chassis import calls
+from netaclaw_chassis.errors import NetaclawError, abort
+
+log = logging.getLogger(__name__)
+
+Handler = grpc.RpcMethodHandler[Any, Any]
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_QUIET = ("/grpc.health.v1.Health/", "/grpc.reflection.")
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):
+    """Sets the call's identity, logs its end, and translates errors.
+
+    A NetaclawError becomes its status; an unknown exception is logged with its traceback and masked as INTERNAL with
+    the request id. No message content is ever logged.
+    """
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler | None:
+        handler = await continuation(handler_call_details)
+        method = handler_call_details.method
+        if handler is None or method.startswith(_QUIET):
+            return handler
+        if handler.response_streaming:
+            inner = handler.unary_stream or handler.stream_stream
+            wrap = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else (grpc.unary_stream_rpc_method_handler)
+            )
+            return wrap(_streaming(method, inner), handler.request_deserializer, handler.response_serializer)
+        inner = handler.unary_unary or handler.stream_unary
+        wrap = (
+            grpc.stream_unary_rpc_method_handler if handler.request_streaming else (grpc.unary_unary_rpc_method_handler)
+        )
+        return wrap(_answering(method, inner), handler.request_deserializer, handler.response_serializer)
+
+
+def _answering(method: str, inner: Any) -> Any:
+    async def answer(request: Any, context: Context) -> Any:
+        started = time.monotonic()
+        call = calls.begin(context.invocation_metadata() or ())
+        try:
+            response = await inner(request, context)
+        except BaseException as error:
+            await _fail(method, call, started, context, error)
+        _log(method, call, started, "OK")
+        return response
+
+    return answer
+
+
+def _streaming(method: str, inner: Any) -> Any:
+    async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+        started = time.monotonic()
+        call = calls.begin(context.invocation_metadata() or ())
+        responses = inner(request, context)
+        try:
+            async for response in responses:
+                yield response
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            await _fail(method, call, started, context, error)
+        finally:
+            await responses.aclose()
+        _log(method, call, started, "OK")
+
+    return stream
+
+
+async def _fail(method: str, call: calls.Call, started: float, context: Context, error: BaseException) -> None:
+    if isinstance(error, NetaclawError):
+        _log(method, call, started, error.code.name, reason=error.reason_name)
+        await abort(context, error)
+    if isinstance(error, asyncio.CancelledError):
+        _log(method, call, started, "CANCELLED")
+        raise error
+    if isinstance(error, grpc.aio.AbortError) or not isinstance(error, Exception):
+        raise error
+    log.error("unexpected error", exc_info=error, extra={"method": method, "request_id": call.request_id})
+    masked = NetaclawError(
+        Reason.REASON_INTERNAL,
+        f"internal error; quote request {call.request_id}",
+        metadata={"request_id": call.request_id},
+    )
+    await abort(context, masked)
+
+
+def _log(method: str, call: calls.Call, started: float, status: str, **extra: str) -> None:
+    if log.isEnabledFor(logging.INFO):
+        elapsed = round((time.monotonic() - started) * 1000, 1)
+        fields = {"method": method, "request_id": call.request_id, "status": status, "ms": elapsed, **extra}
+        log.info("call", extra=fields)
