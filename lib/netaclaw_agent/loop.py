@@ -1,7 +1,7 @@
 """The agent loop: model call, tools, model call, until the model answers or a limit is reached.
 
-The loop is a coroutine that awaits only what its port gives it and touches no event loop of its own, so the orchestrator
-drives it with asyncio and a worker drives it with blocking calls (`drive`).
+The loop is a coroutine that awaits only what its port gives it and touches no event loop of its own, so the
+orchestrator drives it with asyncio and a worker drives it with blocking calls (`drive`).
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
         calls = calls_of(message)
         if not calls:
             if not text.strip():
-                return LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, "", "the answer was empty", tool_calls, message)
+                return LoopEnd(
+                    SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, "", "the answer was empty", tool_calls, message
+                )
             return LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text, "", tool_calls, message)
         if limits.max_tool_calls and tool_calls + len(calls) > limits.max_tool_calls:
             return _stopped(f"stopped after {tool_calls} tool calls", kept, tool_calls, message)
