@@ -32,7 +32,7 @@ class LoopEnd:
     """How a loop ended."""
 
     state: SubagentTaskState
-    """COMPLETED, PARTIAL (a limit, a length stop or a content filter; text kept) or FAILED (an empty answer)."""
+    """COMPLETED, PARTIAL (a limit, a length stop, a content filter or a cut answer; text kept) or FAILED (empty)."""
     text: str
     """Text of the last message; for PARTIAL, of the last message that had any."""
     error: str
@@ -105,7 +105,7 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
         rounds += 1
         tokens += message.usage.input_tokens + message.usage.output_tokens
         text = text_of(message)
-        kept = text or kept
+        kept = text if text.strip() else kept
         cut = _cut_reason(message)
         if cut:
             return _stopped(cut, kept, tool_calls, message)
@@ -115,6 +115,8 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
                 return LoopEnd(
                     SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, "", "the answer was empty", tool_calls, message
                 )
+            if message.finish_reason == FinishReason.FINISH_REASON_ERROR:
+                return _stopped("the model's answer was cut", kept, tool_calls, message)
             return LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text, "", tool_calls, message)
         if limits.max_tool_calls and tool_calls + len(calls) > limits.max_tool_calls:
             return _stopped(f"stopped after {tool_calls} tool calls", kept, tool_calls, message)
