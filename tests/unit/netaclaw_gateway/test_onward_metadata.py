@@ -1,0 +1,52 @@
+"""What the gateway tells an upstream about a call."""
+
+from __future__ import annotations
+
+import pytest
+
+from netaclaw_chassis import calls
+from netaclaw_chassis.ids import is_id
+from netaclaw_gateway.bridge import onward_metadata
+
+
+def test_an_inbound_owner_is_never_believed() -> None:
+    onward = dict(onward_metadata([("netaclaw-owner-id", "someone-else"), ("netaclaw-anything", "x")]))
+    assert onward["netaclaw-owner-id"] == "local"
+    assert "netaclaw-anything" not in onward
+
+
+def test_credentials_and_the_connections_own_headers_end_here() -> None:
+    inbound = [("authorization", "Bearer secret"), ("cookie", "a=b"), ("user-agent", "grpc"), ("grpc-encoding", "gzip")]
+    assert {key for key, _ in onward_metadata(inbound)} == {"netaclaw-owner-id", "netaclaw-request-id"}
+
+
+def test_ordinary_and_binary_metadata_passes_with_repeats_in_order() -> None:
+    inbound: list[tuple[str, str | bytes]] = [
+        ("traceparent", "00-1"),
+        ("tag", "a"),
+        ("tag", "b"),
+        ("blob-bin", b"\x00\xff"),
+    ]
+    onward = [pair for pair in onward_metadata(inbound) if not pair[0].startswith("netaclaw-")]
+    assert onward == inbound
+
+
+def test_a_sane_request_id_is_kept() -> None:
+    assert dict(onward_metadata([("netaclaw-request-id", "page-17.a")]))["netaclaw-request-id"] == "page-17.a"
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 65, "a b", "line\nbreak", "ключ"])
+def test_an_odd_request_id_is_replaced_by_a_new_one(bad: str) -> None:
+    request_id = dict(onward_metadata([("netaclaw-request-id", bad)]))["netaclaw-request-id"]
+    assert is_id(str(request_id))
+
+
+def test_the_request_id_is_the_one_in_this_process_log() -> None:
+    call = calls.begin([])
+    assert dict(onward_metadata([]))["netaclaw-request-id"] == call.request_id
+
+
+def test_the_balancers_hint_passes_only_when_it_looks_like_an_id() -> None:
+    hint = ("netaclaw-session-id", "0192f0c1-0000-7000-8000-000000000000")
+    assert hint in onward_metadata([hint])
+    assert "netaclaw-session-id" not in dict(onward_metadata([("netaclaw-session-id", "../x")]))
