@@ -1,0 +1,103 @@
+"""Our messages as an OpenAI-style chat completion request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
+from netaclaw.session.v1.entry_pb2 import Message, MessageRole, ToolCallPart
+from netaclaw.tool.v1.tool_pb2 import ToolManifest
+from netaclaw_agent.context import missing_result
+from netaclaw_agent.loop import calls_of, text_of
+from netaclaw_agent.model import ModelCall
+
+ERROR_PREFIX = "Error: "
+"""Stands before a tool result that is an error: the format has no field for that."""
+
+_EFFORTS = {
+    ThinkingLevel.THINKING_LEVEL_LOW: "low",
+    ThinkingLevel.THINKING_LEVEL_MEDIUM: "medium",
+    ThinkingLevel.THINKING_LEVEL_HIGH: "high",
+}
+
+
+def request_body(call: ModelCall, model: str) -> dict[str, Any]:
+    """The request of one streaming call, ready for JSON.
+
+    Every tool call in it has exactly one tool message, right after its own assistant message, in the calls' order and
+    under our call id: providers refuse anything else, and their own ids may repeat. Reasoning is not sent back.
+    """
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": _messages(call),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if call.tools:
+        body["tools"] = [_tool(manifest) for manifest in call.tools]
+    if call.max_output_tokens:
+        body["max_tokens"] = call.max_output_tokens
+    effort = _EFFORTS.get(call.thinking_level)
+    if effort:
+        body["reasoning_effort"] = effort
+    return body
+
+
+def _messages(call: ModelCall) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if call.system:
+        messages.append({"role": "system", "content": call.system})
+    for message in call.messages:
+        if message.role == MessageRole.MESSAGE_ROLE_ASSISTANT:
+            _append_assistant(messages, message)
+        else:
+            messages.append({"role": "user", "content": text_of(message)})
+    return messages
+
+
+def _append_assistant(messages: list[dict[str, Any]], message: Message) -> None:
+    text, calls = text_of(message), calls_of(message)
+    if not text and not calls:
+        return  # providers refuse an empty assistant message, and it says nothing
+    spoken: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if calls:
+        spoken["tool_calls"] = [_call(call) for call in calls]
+    messages.append(spoken)
+    messages.extend({"role": "tool", "tool_call_id": call.call_id, "content": _result(call)} for call in calls)
+
+
+def _call(call: ToolCallPart) -> dict[str, Any]:
+    return {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": call.tool_name, "arguments": _arguments(call.arguments_json)},
+    }
+
+
+def _arguments(text: str) -> str:
+    """The arguments byte for byte, unless they are not JSON.
+
+    Many servers parse them when they render the prompt and fail on text that is not JSON, which would end the session
+    for good. So such text is sent as a JSON string inside an object; the call's result says what was wrong.
+    """
+    if not text:
+        return "{}"
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return json.dumps({"invalid_arguments": text}, ensure_ascii=False)
+    return text
+
+
+def _result(call: ToolCallPart) -> str:
+    if call.HasField("result"):
+        return f"{ERROR_PREFIX}{call.result.content}" if call.result.is_error else call.result.content
+    return f"{ERROR_PREFIX}{missing_result(call)}"
+
+
+def _tool(manifest: ToolManifest) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": manifest.tool_name, "description": manifest.description}
+    if manifest.parameters_json:
+        function["parameters"] = json.loads(manifest.parameters_json)
+    return {"type": "function", "function": function}
