@@ -106,18 +106,10 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
         tokens += message.usage.input_tokens + message.usage.output_tokens
         text = text_of(message)
         kept = text if text.strip() else kept
-        cut = _cut_reason(message)
-        if cut:
-            return _stopped(cut, kept, tool_calls, message)
+        end = _answer(message, text, kept, tool_calls)
+        if end is not None:
+            return end
         calls = calls_of(message)
-        if not calls:
-            if not text.strip():
-                return LoopEnd(
-                    SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, "", "the answer was empty", tool_calls, message
-                )
-            if message.finish_reason == FinishReason.FINISH_REASON_ERROR:
-                return _stopped("the model's answer was cut", kept, tool_calls, message)
-            return LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text, "", tool_calls, message)
         if limits.max_tool_calls and tool_calls + len(calls) > limits.max_tool_calls:
             return _stopped(f"stopped after {tool_calls} tool calls", kept, tool_calls, message)
         if limits.max_tokens and tokens >= limits.max_tokens:
@@ -137,12 +129,19 @@ def with_results(message: Message, ended: Sequence[ToolCallPart]) -> Message:
     return answered
 
 
-def _cut_reason(message: Message) -> str:
+def _answer(message: Message, text: str, kept: str, tool_calls: int) -> LoopEnd | None:
+    """The end that a message makes; None when its calls let the loop go on."""
     if message.finish_reason == FinishReason.FINISH_REASON_LENGTH:
-        return "the model reached its length limit"
+        return _stopped("the model reached its length limit", kept, tool_calls, message)
     if message.finish_reason == FinishReason.FINISH_REASON_CONTENT_FILTER:
-        return "the provider's content filter ended the answer"
-    return ""
+        return _stopped("the provider's content filter ended the answer", kept, tool_calls, message)
+    if calls_of(message):
+        return None
+    if not text.strip():
+        return LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, "", "the answer was empty", tool_calls, message)
+    if message.finish_reason == FinishReason.FINISH_REASON_ERROR:
+        return _stopped("the model's answer was cut", kept, tool_calls, message)
+    return LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text, "", tool_calls, message)
 
 
 def _stopped(error: str, kept: str, tool_calls: int, message: Message | None) -> LoopEnd:

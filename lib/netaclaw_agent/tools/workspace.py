@@ -73,7 +73,8 @@ class Workspace:
     def __init__(self, root_fd: int) -> None:
         """Takes ownership of the descriptor."""
         self._root_fd = root_fd
-        self._by_kernel = has_openat2(root_fd)
+        self.checked_by_kernel = has_openat2(root_fd)
+        """False where openat2 is missing: then no link is followed, not even one that stays inside."""
 
     @classmethod
     def open(cls, root: int | str | os.PathLike[str]) -> Workspace:
@@ -165,7 +166,7 @@ class Workspace:
 
     def _open(self, names: Sequence[str], flags: int, *, links: bool = True) -> int:
         names = names or ["."]
-        if self._by_kernel:
+        if self.checked_by_kernel:
             return open_by_kernel(self._root_fd, names, flags, links=links)
         return open_by_walk(self._root_fd, names, flags)
 
