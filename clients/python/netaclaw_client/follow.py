@@ -1,0 +1,152 @@
+"""Streams that survive cuts: every durable event once, in order."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import grpc
+
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, WatchRequest, WatchTarget
+from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.session.v1.entry_pb2 import EntryKind
+from netaclaw_client.client import Client
+from netaclaw_client.retry import Backoff, is_cut
+from netaclaw_client.view import Gap, SessionView
+
+_ENDS = frozenset({"done", "error"})
+
+
+async def follow(
+    client: Client,
+    session_id: str,
+    after_seq: int = 0,
+    *,
+    snapshot: Callable[[SessionView], None] | None = None,
+    backoff: Backoff | None = None,
+) -> AsyncGenerator[ChatEvent, None]:
+    """Events of a session after a seq, for as long as the caller iterates: each durable one once, in order.
+
+    Cuts, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause. When events before
+    a snapshot are gone, the tree is read again and given to `snapshot`, and events go on after it; without `snapshot`
+    the OUT_OF_RANGE error is raised. Other errors are raised as they come.
+    """
+    backoff = backoff or Backoff()
+    last = after_seq
+    while True:
+        try:
+            async with aclosing(_watch(client, session_id, last)) as events:
+                async for event in events:
+                    last = event.seq or last
+                    if event.seq or event.HasField("heartbeat"):
+                        backoff.progress()
+                    yield event
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.OUT_OF_RANGE and snapshot is not None:
+                view = await client.load(session_id)
+                last = view.seq
+                snapshot(view)
+            elif not is_cut(error) or backoff.exhausted:
+                raise
+        except Gap:
+            if backoff.exhausted:
+                raise
+        await backoff.pause()
+
+
+async def run_turn(
+    client: Client, request: ChatRequest, after_seq: int = 0, *, backoff: Backoff | None = None
+) -> AsyncGenerator[ChatEvent, None]:
+    """Send a message and yield its session's events after a seq, until its turn's `done` or `error`.
+
+    Survives cuts: before the first event the same request is sent again under one request_id, so that it starts one
+    turn; after it, the session is followed from the last seq.
+    """
+    backoff = backoff or Backoff()
+    turn = _Turn(after_seq)
+    sent = ChatRequest()
+    sent.CopyFrom(request)
+    sent.request_id = sent.request_id or str(uuid.uuid4())
+    while not turn.turn_id:
+        try:
+            async with aclosing(_chat(client, sent, turn)) as events:
+                async for event in events:
+                    yield event
+                    if turn.ended_by(event):
+                        return
+            if not turn.turn_id:
+                return  # the stream ended by itself: there is nothing to wait for
+        except grpc.aio.AioRpcError as error:
+            if not is_cut(error) or backoff.exhausted:
+                raise
+        except Gap:
+            if backoff.exhausted:
+                raise
+        await backoff.pause()
+    async with aclosing(follow(client, turn.session_id, turn.last, backoff=backoff)) as events:
+        async for event in events:
+            yield event
+            if turn.ended_by(event):
+                return
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What is known of a message that was sent."""
+
+    last: int
+    session_id: str = ""
+    turn_id: str = ""
+
+    def note(self, event: ChatEvent) -> None:
+        """A turn is named by its user entry; receipts before it belong to the turn that was running."""
+        self.session_id = event.session_id or self.session_id
+        if not self.turn_id and event.session_entry_added.entry.kind == EntryKind.ENTRY_KIND_USER:
+            self.turn_id = event.turn_id
+
+    def ended_by(self, event: ChatEvent) -> bool:
+        return bool(self.turn_id) and event.turn_id == self.turn_id and event.WhichOneof("event") in _ENDS
+
+
+async def _chat(client: Client, request: ChatRequest, turn: _Turn) -> AsyncGenerator[ChatEvent, None]:
+    """One Chat call's events that are new to the turn. Raises Gap when one is missing."""
+    call = client.chat.Chat(request)
+    try:
+        async for response in call:
+            for event in response.events:
+                turn.note(event)
+                if _is_next(event, turn.last):
+                    turn.last = event.seq or turn.last
+                    yield event
+    finally:
+        call.cancel()
+
+
+async def _watch(client: Client, session_id: str, last: int) -> AsyncGenerator[ChatEvent, None]:
+    """One Watch. Raises Gap when an event is missing, by its seq or by a heartbeat's word."""
+    call = client.chat.Watch(WatchRequest(targets=[WatchTarget(session_id=session_id, after_seq=last)]))
+    try:
+        async for response in call:
+            for event in response.events:
+                if event.session_id not in ("", session_id):
+                    continue
+                if event.WhichOneof("event") == "heartbeat" and event.heartbeat.seq > last:
+                    raise Gap(last, event.heartbeat.seq)
+                if _is_next(event, last):
+                    last = event.seq or last
+                    yield event
+    finally:
+        call.cancel()
+
+
+def _is_next(event: ChatEvent, last: int) -> bool:
+    """Whether an event is to be taken: live ones always, durable ones in their turn. Raises Gap."""
+    if event.seq > last + 1:
+        raise Gap(last, event.seq)
+    return event.seq == 0 or event.seq == last + 1
+
+
+def _ends(event: ChatEvent, turn_id: str) -> bool:
+    return event.turn_id == turn_id and event.WhichOneof("event") in _ENDS

@@ -1,0 +1,50 @@
+"""When to try again after a cut, and after how long."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import grpc
+
+_DETAILS_KEY = "grpc-status-details-bin"
+_AGAIN = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.CANCELLED})
+_OF_THE_ROAD = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
+"""What a cut connection can look like behind a proxy. From a service itself these carry details."""
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Exponential pauses with full jitter; `sleep` and `jitter` (from 0 to 1) are injected by tests."""
+
+    first_s: float = 0.1
+    longest_s: float = 5.0
+    max_attempts: int = 0
+    """Tries without any progress before giving up; 0 never gives up."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    jitter: Callable[[], float] = random.random
+    _attempts: int = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """True when no further try is allowed."""
+        return 0 < self.max_attempts <= self._attempts
+
+    def progress(self) -> None:
+        """Something arrived: the next pause is short again."""
+        self._attempts = 0
+
+    async def pause(self) -> None:
+        """Wait before the next try."""
+        longest = min(self.longest_s, self.first_s * 2 ** min(self._attempts, 16))
+        self._attempts += 1
+        await self.sleep(longest * self.jitter())
+
+
+def is_cut(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the stream was cut on its way, or asks to be opened again; other errors are answers."""
+    if error.code() in _AGAIN:
+        return True
+    return error.code() in _OF_THE_ROAD and not any(key == _DETAILS_KEY for key, _ in error.trailing_metadata() or ())
