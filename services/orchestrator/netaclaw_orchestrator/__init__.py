@@ -1,0 +1,1 @@
+"""The service that decides and journals: turns, their live stream, and delegation."""

@@ -1,0 +1,78 @@
+"""The main agent's answer while it is streamed: live events, and the text so far."""
+
+from __future__ import annotations
+
+from netaclaw.chat.v1.event_pb2 import (
+    AssistantStreamDelta,
+    AssistantStreamEnd,
+    AssistantStreamStart,
+    ChatEvent,
+    StreamChannel,
+)
+from netaclaw.session.v1.entry_pb2 import Message, Part, TextPart, ThinkingPart
+from netaclaw_agent.model import Finished, ModelEvent, TextDelta, ThinkingDelta
+from netaclaw_orchestrator.publisher import Publisher
+
+
+class AnswerStream:
+    """Publishes one attempt of one entry; offsets are in bytes of UTF-8 per channel."""
+
+    def __init__(self, publisher: Publisher, turn_id: str, entry_id: str, model: str, *, attempt: int = 1) -> None:
+        self._publisher = publisher
+        self._turn_id = turn_id
+        self._entry_id = entry_id
+        self._attempt = attempt
+        self._model = model
+        self._started = False
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._text_bytes = 0
+        self._thinking_bytes = 0
+        self.message: Message | None = None
+        """The finished message, once it came."""
+
+    def add(self, event: ModelEvent) -> None:
+        """Publish a delta, or keep the finished message."""
+        if not self._started:
+            self._started = True
+            self._live(assistant_stream_start=AssistantStreamStart(attempt=self._attempt, model=self._model))
+        if isinstance(event, TextDelta):
+            self._delta(StreamChannel.STREAM_CHANNEL_TEXT, self._text_bytes, event.text)
+            self._text.append(event.text)
+            self._text_bytes += len(event.text.encode())
+        elif isinstance(event, ThinkingDelta):
+            self._delta(StreamChannel.STREAM_CHANNEL_THINKING, self._thinking_bytes, event.text)
+            self._thinking.append(event.text)
+            self._thinking_bytes += len(event.text.encode())
+        elif isinstance(event, Finished):
+            self.message = event.message
+
+    def end(self) -> None:
+        """No more deltas of this attempt."""
+        if self._started:
+            self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
+
+    def partial_parts(self) -> list[Part]:
+        """What was streamed so far, as parts of an entry that will not be finished."""
+        parts: list[Part] = []
+        if self._thinking:
+            parts.append(Part(thinking=ThinkingPart(text="".join(self._thinking))))
+        if self._text:
+            parts.append(Part(text=TextPart(text="".join(self._text))))
+        return parts
+
+    def _delta(self, channel: StreamChannel, offset: int, text: str) -> None:
+        self._live(
+            assistant_stream_delta=AssistantStreamDelta(
+                channel=channel, attempt=self._attempt, offset=offset, text=text
+            )
+        )
+
+    def _live(self, **payload: object) -> None:
+        self._publisher.live(
+            ChatEvent(
+                turn_id=self._turn_id,
+                entry_id=self._entry_id,
+                **payload,  # type: ignore[arg-type]  # one member of the event oneof
+            )
+        )

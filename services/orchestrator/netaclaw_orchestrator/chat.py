@@ -1,0 +1,138 @@
+"""One way into a turn, whichever RPC asks: begin it, then follow its events to `done` or `error`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, ExecuteChatResponse, WhenBusy
+from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.entry_pb2 import Entry
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome
+from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+from netaclaw_chassis import calls
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.sessions import Sessions, begin_request
+from netaclaw_orchestrator.validation import check_chat
+from netaclaw_orchestrator.watch import Watcher
+
+MAX_FINAL_BYTES = 512 * 1024
+
+
+class ChatTurns:
+    """Starts turns and follows them."""
+
+    def __init__(
+        self,
+        instance_id: str,
+        journal: JournalServiceAsyncStub,
+        sessions: Sessions,
+        watcher: Watcher,
+    ) -> None:
+        self._instance_id = instance_id
+        self._journal = journal
+        self._sessions = sessions
+        self._watcher = watcher
+
+    async def execute_chat(
+        self, request: ChatRequest | ExecuteChatRequest, owner_id: str
+    ) -> AsyncIterator[list[ChatEvent]]:
+        """Batches of the turn's events, the last one ending with `done` or `error`.
+
+        The first batch comes after the commit that begins the turn. Closing the iterator cancels nothing. Raises
+        NetaclawError before the first batch when the turn cannot begin, and SLOW_READER later.
+        """
+        check_chat(request)
+        begin = begin_request(
+            new_id,
+            instance_id=self._instance_id,
+            owner_id=owner_id,
+            session_id=request.session_id or new_id(),
+            create_session=not request.session_id,
+            content=request.content,
+            agent_id=request.agent_id,
+            agent_name=request.agent_name,
+            leaf_entry_id=request.leaf_entry_id,
+            request_id=request.request_id,
+            when_busy=request.when_busy or WhenBusy.WHEN_BUSY_REJECT,
+        )
+        if request.session_id and not request.leaf_entry_id:
+            begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
+        with translated():
+            begun = await self._journal.BeginTurn(begin, metadata=calls.outgoing())
+        session_id = begun.session.session_id
+        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
+            async for batch in self._joined(owner_id, session_id, begun.turn_id, begun.turn_start_seq):
+                yield batch
+            return
+        turn, subscription = await self._sessions.begin(owner_id, begun, begin)
+        try:
+            async for batch in subscription.batches():
+                yield batch
+                if ends_turn(batch, turn.turn_id):
+                    return
+        finally:
+            self._sessions.unsubscribe(session_id, subscription)
+        raise NetaclawError(Reason.REASON_SHUTTING_DOWN, "the stream was closed here; watch again from the last seq")
+
+    async def answer(self, request: ExecuteChatRequest, owner_id: str) -> ExecuteChatResponse:
+        """The turn without a stream: what its events add up to."""
+        response = ExecuteChatResponse()
+        entries: dict[str, Entry] = {}
+        async for batch in self.execute_chat(request, owner_id):
+            for event in batch:
+                fold(response, entries, event)
+        last = entries.get(response.assistant_entry_id)
+        if last is not None:
+            response.final_content = _cut(_text(last))
+        return response
+
+    async def _joined(
+        self, owner_id: str, session_id: str, turn_id: str, after_seq: int
+    ) -> AsyncIterator[list[ChatEvent]]:
+        async for batch in self._watcher.follow(owner_id, session_id, after_seq):
+            mine = [event for event in batch if event.turn_id == turn_id]
+            if mine:
+                yield mine
+            if ends_turn(mine, turn_id):
+                return
+
+
+def ends_turn(batch: list[ChatEvent], turn_id: str) -> bool:
+    """Whether the batch holds the turn's last event."""
+    return any(event.turn_id == turn_id and event.WhichOneof("event") in ("done", "error") for event in batch)
+
+
+def fold(response: ExecuteChatResponse, entries: dict[str, Entry], event: ChatEvent) -> None:
+    """Add one event of the turn to the answer."""
+    kind = event.WhichOneof("event")
+    response.session_id = event.session_id
+    response.turn_id = event.turn_id or response.turn_id
+    if kind in ("session_entry_added", "session_entry_updated"):
+        entry = getattr(event, kind).entry
+        entries[entry.entry_id] = entry
+    elif kind == "subagent_run_completed":
+        response.subagent_batches.append(event.subagent_run_completed.batch)
+    elif kind == "done":
+        response.outcome = event.done.outcome
+        response.usage.CopyFrom(event.done.usage)
+        response.tool_call_count = event.done.tool_call_count
+        response.assistant_entry_id = event.done.assistant_entry_id
+    elif kind == "error":
+        response.outcome = TurnOutcome.TURN_OUTCOME_FAILED
+        response.error.CopyFrom(event.error)
+        response.usage.CopyFrom(event.error.usage)
+        response.assistant_entry_id = event.error.assistant_entry_id
+    elif kind == "tool_call_completed":
+        response.tool_call_count += 1
+
+
+def _text(entry: Entry) -> str:
+    return "".join(part.text.text for part in entry.assistant.parts if part.WhichOneof("part") == "text")
+
+
+def _cut(text: str) -> str:
+    raw = text.encode()
+    return text if len(raw) <= MAX_FINAL_BYTES else raw[:MAX_FINAL_BYTES].decode(errors="ignore")

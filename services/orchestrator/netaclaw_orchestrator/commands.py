@@ -1,0 +1,160 @@
+"""SessionCommandService: validate, call the journal, publish what it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1 import session_command_service_pb2 as pb
+from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceServicer
+from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest
+from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
+from netaclaw.store.v1 import journal_service_pb2 as journal_pb
+from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+from netaclaw_chassis import calls
+from netaclaw_chassis.errors import NetaclawError, Violations
+from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.sessions import Sessions
+from netaclaw_orchestrator.validation import check_id, require_ids
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+MAX_TITLE_CHARS = 200
+MAX_LABEL_CHARS = 100
+MAX_LABELS = 100
+
+
+class SessionCommandServicer(SessionCommandServiceServicer):
+    """Changes sessions."""
+
+    def __init__(
+        self, instance_id: str, journal: JournalServiceAsyncStub, reads: SessionServiceAsyncStub, sessions: Sessions
+    ) -> None:
+        self._instance_id = instance_id
+        self._journal = journal
+        self._reads = reads
+        self._sessions = sessions
+
+    async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
+        wrong = Violations()
+        check_id(wrong, "session_id", request.session_id, optional=True)
+        check_id(wrong, "agent_id", request.agent_id, optional=True)
+        wrong.check(len(request.title) <= MAX_TITLE_CHARS, "title", f"is longer than {MAX_TITLE_CHARS} characters")
+        wrong.raise_if_any()
+        wanted = pb.CreateSessionRequest()
+        wanted.CopyFrom(request)
+        wanted.session_id = request.session_id or new_id()
+        asked = journal_pb.CreateSessionRequest(owner_id=calls.owner_id(), request=wanted)
+        with translated():
+            made = await self._journal.CreateSession(asked, metadata=calls.outgoing())
+        return pb.CreateSessionResponse(session=made.session)
+
+    async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
+        wrong = Violations()
+        check_id(wrong, "session.session_id", request.session.session_id)
+        title = request.session.title
+        wrong.check(len(title) <= MAX_TITLE_CHARS, "session.title", f"is longer than {MAX_TITLE_CHARS} characters")
+        wrong.check(len(request.labels) <= MAX_LABELS, "labels", f"are more than {MAX_LABELS}")
+        for number, label in enumerate(request.labels):
+            check_id(wrong, f"labels[{number}].entry_id", label.entry_id)
+            too_long = len(label.label) > MAX_LABEL_CHARS
+            wrong.check(not too_long, f"labels[{number}].label", f"is longer than {MAX_LABEL_CHARS} characters")
+        wrong.raise_if_any()
+        asked = journal_pb.UpdateSessionRequest(
+            owner_id=calls.owner_id(),
+            session=request.session,
+            update_mask=request.update_mask,
+            etag=request.etag,
+            labels=request.labels,
+        )
+        with translated():
+            done = await self._journal.UpdateSession(asked, metadata=calls.outgoing())
+        self._publish(request.session.session_id, done.events)
+        return pb.UpdateSessionResponse(session=done.session)
+
+    async def SwitchLeaf(self, request: pb.SwitchLeafRequest, context: Context) -> pb.SwitchLeafResponse:
+        require_ids(session_id=request.session_id, leaf_entry_id=request.leaf_entry_id)
+        owner_id = calls.owner_id()
+        generation = await self._acquire(request.session_id, owner_id)
+        with translated():
+            asked = journal_pb.SwitchLeafRequest(
+                owner_id=owner_id,
+                session_id=request.session_id,
+                generation=generation,
+                leaf_entry_id=request.leaf_entry_id,
+            )
+            done = await self._journal.SwitchLeaf(asked, metadata=calls.outgoing())
+            tree = GetSessionTreeRequest(session_id=request.session_id)
+            page = await self._reads.GetSessionTree(tree, metadata=calls.outgoing(owner_id))
+        self._publish(request.session_id, done.events)
+        return pb.SwitchLeafResponse(session=page.session, entries=page.entries, next_page_token=page.next_page_token)
+
+    async def ForkSession(self, request: pb.ForkSessionRequest, context: Context) -> pb.ForkSessionResponse:
+        wrong = Violations()
+        check_id(wrong, "session_id", request.session_id)
+        check_id(wrong, "entry_id", request.entry_id, optional=True)
+        check_id(wrong, "new_session_id", request.new_session_id, optional=True)
+        wrong.raise_if_any()
+        asked = journal_pb.ForkSessionRequest(
+            owner_id=calls.owner_id(),
+            session_id=request.session_id,
+            entry_id=request.entry_id,
+            new_session_id=request.new_session_id or new_id(),
+        )
+        with translated():
+            done = await self._journal.ForkSession(asked, metadata=calls.outgoing())
+        return pb.ForkSessionResponse(session=done.session)
+
+    async def DeleteBranch(self, request: pb.DeleteBranchRequest, context: Context) -> pb.DeleteBranchResponse:
+        require_ids(session_id=request.session_id, entry_id=request.entry_id)
+        owner_id = calls.owner_id()
+        generation = await self._acquire(request.session_id, owner_id)
+        asked = journal_pb.DeleteBranchRequest(
+            owner_id=owner_id, session_id=request.session_id, generation=generation, entry_id=request.entry_id
+        )
+        with translated():
+            done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
+        self._publish(request.session_id, done.events)
+        return pb.DeleteBranchResponse(session=done.session, deleted_count=done.deleted_count)
+
+    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
+        require_ids(session_id=request.session_id)
+        asked = journal_pb.DeleteSessionsRequest(owner_id=calls.owner_id(), session_ids=[request.session_id])
+        await self._delete(asked)
+        return pb.DeleteSessionResponse()
+
+    async def DeleteAllSessions(
+        self, request: pb.DeleteAllSessionsRequest, context: Context
+    ) -> pb.DeleteAllSessionsResponse:
+        gone = await self._delete(journal_pb.DeleteSessionsRequest(owner_id=calls.owner_id(), all=True))
+        return pb.DeleteAllSessionsResponse(deleted_count=len(gone))
+
+    async def _delete(self, asked: journal_pb.DeleteSessionsRequest) -> Sequence[str]:
+        with translated():
+            done = await self._journal.DeleteSessions(asked, metadata=calls.outgoing())
+        for session_id in done.deleted_session_ids:
+            await self._sessions.drop(session_id)
+        return done.deleted_session_ids
+
+    def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
+        if events:
+            self._sessions.publisher(session_id).durable(events)
+
+    async def _acquire(self, session_id: str, owner_id: str) -> int:
+        """The lease's generation of an idle session. Raises TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND."""
+        live = self._sessions.get(session_id, owner_id)
+        if live is not None and live.busy and live.turn is not None:
+            metadata = {"turn_id": live.turn.turn_id}
+            raise NetaclawError(Reason.REASON_TURN_RUNNING, "a turn is running in the session", metadata=metadata)
+        asked = journal_pb.AcquireSessionRequest(
+            instance_id=self._instance_id, owner_id=owner_id, session_id=session_id
+        )
+        with translated():
+            held = await self._journal.AcquireSession(asked, metadata=calls.outgoing())
+        self._sessions.forget_path(session_id)
+        return held.generation

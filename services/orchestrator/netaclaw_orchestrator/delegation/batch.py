@@ -1,0 +1,307 @@
+"""One delegate_* call: queue, concurrency, journal, results.
+
+delegate call → plan → rows and batch entry committed → children, at most max_concurrent at once → result entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.chat.v1.event_pb2 import (
+    ChatEvent,
+    ReceiptState,
+    SteerReceipt,
+    SubagentEvent,
+    SubagentRunCompleted,
+    SubagentRunStarted,
+)
+from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, ToolCallPart, ToolResult
+from netaclaw.session.v1.subagent_pb2 import (
+    ProcessEvent,
+    SubagentBatch,
+    SubagentBatchBody,
+    SubagentFinalResult,
+    SubagentResultBody,
+    SubagentTask,
+    SubagentTaskState,
+)
+from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw.store.v1.journal_service_pb2 import (
+    EntryWrite,
+    EventWrite,
+    SubagentEntryWrite,
+    SubagentTaskWrite,
+    Write,
+)
+from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
+from netaclaw_agent.tools.delegation import task_name
+from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.delegation.child import Child, ChildOutcome
+from netaclaw_orchestrator.delegation.report import evidence, final_result, report_text
+from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
+from netaclaw_orchestrator.journal import JournalWriter
+from netaclaw_orchestrator.publisher import Publisher
+from netaclaw_orchestrator.tool_host import ToolHost
+from netaclaw_orchestrator.usage import add_usage
+
+MAX_BATCH_EVENTS = 200
+"""Process events kept in the running batch entry; the result entry keeps all."""
+
+ENDED = frozenset(
+    {
+        SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED,
+        SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL,
+        SubagentTaskState.SUBAGENT_TASK_STATE_TIMED_OUT,
+        SubagentTaskState.SUBAGENT_TASK_STATE_FAILED,
+        SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED,
+        SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a batch hangs and what it works with."""
+
+    owner_id: str
+    session_id: str
+    turn_id: str
+    entry_id: str
+    """The assistant entry whose call delegates."""
+    agent: Agent
+    writer: JournalWriter
+    publisher: Publisher
+    runner: RunnerServiceAsyncStub
+    host: ToolHost
+    attach: Callable[[str, str], Write]
+    """(batch entry id, call id) → the write that puts the batch reference into the anchor."""
+
+
+class Batch:
+    """Runs one delegation to its end: exactly one result per task, in task order, whatever happens to each."""
+
+    def __init__(
+        self,
+        anchor: Anchor,
+        call: ToolCallPart,
+        plans: Sequence[ChildPlan],
+        *,
+        max_concurrent: int,
+        timeout_s: int,
+    ) -> None:
+        self._anchor = anchor
+        self._call_id = call.call_id
+        self._places = asyncio.Semaphore(max_concurrent)
+        self.entry_id = new_id()
+        items = [_queued(plan, order) for order, plan in enumerate(plans)]
+        self.body = SubagentBatchBody(
+            batch=SubagentBatch(
+                parent_entry_id=anchor.entry_id,
+                batch_entry_id=self.entry_id,
+                tool_call_id=call.call_id,
+                title=items[0].name if len(items) == 1 else f"{len(items)} tasks",
+                items=items,
+            )
+        )
+        self._items = {item.task_id: item for item in self.body.batch.items}
+        self._events: list[ProcessEvent] = []
+        self._results: dict[str, SubagentFinalResult] = {}
+        self._outcomes: dict[str, ChildOutcome] = {}
+        self._children = {
+            item.task_id: Child(self, anchor, plan, item, timeout_s=timeout_s)
+            for item, plan in zip(self.body.batch.items, plans, strict=True)
+        }
+        self._count()
+
+    @property
+    def usage(self) -> Usage:
+        """Sum over the tasks so far."""
+        return self.body.batch.usage
+
+    async def run(self) -> ToolResult:
+        """Run all tasks; returns the report for the model. Cancelling it cancels the children and waits for them."""
+        await self._begin()
+        tasks = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
+        try:
+            await asyncio.gather(*tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self._finish()
+            raise
+        await self._finish()
+        return ToolResult(content=report_text([self._results[task_id] for task_id in self._items]))
+
+    def child(self, task_id: str) -> Child | None:
+        """The child of a task of this batch."""
+        return self._children.get(task_id)
+
+    async def receipt(self, task_id: str, request_id: str, state: ReceiptState) -> None:
+        """Commit and publish what became of a message to a child."""
+        event = self._event(steer_receipt=SteerReceipt(request_id=request_id, state=state))
+        event.task_id = task_id
+        await self._anchor.writer.append(Write(event=EventWrite(event=event)))
+
+    async def cancel(self, task_id: str) -> SubagentTask | None:
+        """End one task; returns it with its end state once it is gone, or None when it is not of this batch."""
+        child = self._children.get(task_id)
+        if child is None:
+            return None
+        await child.cancel("cancelled by a person")
+        if not child.started:
+            await self._end(child, child.outcome())
+        await child.gone.wait()
+        return child.task
+
+    async def report(self, task: SubagentTask, event: ProcessEvent | None = None) -> None:
+        """Commit and publish a task's new state, with the step that led to it."""
+        if event is not None:
+            event.task_id = task.task_id
+            event.time.GetCurrentTime()
+            self._events.append(event)
+            self.body.events.append(event)
+            del self.body.events[:-MAX_BATCH_EVENTS]
+            self.body.latest_event.CopyFrom(event)
+        self._count()
+        change = SubagentEvent(batch_entry_id=self.entry_id)
+        if event is not None:
+            change.process_event.CopyFrom(event)
+        reported = self._event(subagent_event=change)
+        reported.task_id = task.task_id
+        await self._anchor.writer.append(
+            self._entry_write(quiet=True), self._row_write(task), Write(event=EventWrite(event=reported))
+        )
+
+    async def record(self, task_id: str, n: int, message: Message) -> None:
+        """Commit a message of the child's transcript."""
+        await self._anchor.writer.append(
+            Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, message=message))
+        )
+
+    async def _begin(self) -> None:
+        started = self._event(subagent_run_started=SubagentRunStarted(batch=self._reference()))
+        await self._anchor.writer.append(
+            self._entry_write(),
+            self._anchor.attach(self.entry_id, self._call_id),
+            *(self._row_write(item) for item in self.body.batch.items),
+            Write(event=EventWrite(event=started)),
+        )
+
+    async def _run_child(self, child: Child) -> None:
+        """One child from queue to end state; failures of ours become its failure, never its siblings'."""
+        try:
+            async with self._places:
+                outcome = await child.run()
+        except asyncio.CancelledError:
+            await self._end(child, child.cancelled())
+            raise
+        await self._end(child, outcome)
+
+    async def _end(self, child: Child, outcome: ChildOutcome) -> None:
+        item = child.task
+        if item.task_id in self._outcomes:
+            return
+        child.settle(outcome)
+        self._outcomes[item.task_id] = outcome
+        self._results[item.task_id] = final_result(item, outcome)
+        await self.report(item, outcome.event)
+        for request_id in child.unread:
+            await self.receipt(item.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
+        child.gone.set()
+
+    async def _finish(self) -> None:
+        for child in self._children.values():
+            await self._end(child, child.cancelled())  # those that never left the queue
+        self._count()
+        result_id = new_id()
+        body = SubagentResultBody(
+            batch_entry_id=self.entry_id,
+            batch=self.body.batch,
+            final_results=[self._results[task_id] for task_id in self._items],
+            process_events=self._events,
+            evidence_summaries=[
+                found for item in self.body.batch.items for found in evidence(item, self._outcomes[item.task_id])
+            ],
+        )
+        result = self._entry(result_id, EntryKind.ENTRY_KIND_SUBAGENT_RESULT, EntryState.ENTRY_STATE_COMPLETE)
+        result.subagent_result.CopyFrom(body)
+        completed = self._event(
+            subagent_run_completed=SubagentRunCompleted(batch=self._reference(), result_entry_id=result_id)
+        )
+        await self._anchor.writer.append(
+            Write(entry=EntryWrite(entry=result)), self._entry_write(), Write(event=EventWrite(event=completed))
+        )
+
+    def _count(self) -> None:
+        batch = self.body.batch
+        counts = batch.counts
+        counts.Clear()
+        counts.total = len(batch.items)
+        for item in batch.items:
+            name = SubagentTaskState.Name(item.state).removeprefix("SUBAGENT_TASK_STATE_").lower()
+            setattr(counts, name, getattr(counts, name) + 1)
+        batch.usage.Clear()
+        for item in batch.items:
+            add_usage(batch.usage, item.usage)
+
+    def _reference(self) -> SubagentBatch:
+        return SubagentBatch(batch_entry_id=self.entry_id)
+
+    def _event(self, **payload: object) -> ChatEvent:
+        anchor = self._anchor
+        return ChatEvent(
+            session_id=anchor.session_id,
+            turn_id=anchor.turn_id,
+            entry_id=anchor.entry_id,
+            **payload,  # type: ignore[arg-type]  # one member of the event oneof
+        )
+
+    def _entry(self, entry_id: str, kind: EntryKind, state: EntryState) -> Entry:
+        return Entry(
+            entry_id=entry_id,
+            session_id=self._anchor.session_id,
+            parent_entry_id=self._anchor.entry_id,
+            turn_id=self._anchor.turn_id,
+            kind=kind,
+            state=state,
+            tool_call_id=self._call_id,
+        )
+
+    def _entry_write(self, *, quiet: bool = False) -> Write:
+        ended = all(item.state in ENDED for item in self.body.batch.items)
+        state = EntryState.ENTRY_STATE_COMPLETE if ended else EntryState.ENTRY_STATE_STREAMING
+        entry = self._entry(self.entry_id, EntryKind.ENTRY_KIND_SUBAGENT_BATCH, state)
+        entry.subagent_batch.CopyFrom(self.body)
+        return Write(entry=EntryWrite(entry=entry, quiet=quiet))
+
+    def _row_write(self, item: SubagentTask) -> Write:
+        return Write(
+            subagent_task=SubagentTaskWrite(
+                task=item,
+                parent_entry_id=self._anchor.entry_id,
+                tool_call_id=self._call_id,
+                parent_agent_id=self._anchor.agent.agent_id,
+                batch_entry_id=self.entry_id,
+                result=self._results.get(item.task_id),
+            )
+        )
+
+
+def _queued(plan: ChildPlan, order: int) -> SubagentTask:
+    return SubagentTask(
+        task_id=new_id(),
+        name=plan.agent.name if plan.preset_agent_id else task_name(plan.spec),
+        source_type=plan.source,
+        preset_agent_id=plan.preset_agent_id,
+        state=SubagentTaskState.SUBAGENT_TASK_STATE_QUEUED,
+        goal=plan.spec.goal,
+        context=plan.spec.context,
+        sort_order=order,
+        model=plan.agent.model,
+        tool_names=enabled_tools(plan.policy),
+        tool_runtime_routes=plan.policy.routes,
+    )

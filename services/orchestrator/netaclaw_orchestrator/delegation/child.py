@@ -1,0 +1,337 @@
+"""One task: its run in the runner, seen from here.
+
+The runner's events become committed steps (state, tool calls, transcript) or live text. Each task ends exactly once:
+the first outcome wins, later lines change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from netaclaw.chat.v1.event_pb2 import AssistantStreamEnd, AssistantStreamStart, ChatEvent, ReceiptState
+from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
+from netaclaw.subagent.v1.envelope_pb2 import (
+    Cancel,
+    ProxyToolCall,
+    ProxyToolResult,
+    Steer,
+    SteerTaken,
+    SubagentTaskEnvelope,
+    TaskBudget,
+    ToolResultLine,
+)
+from netaclaw.subagent.v1.envelope_pb2 import ToolCall as ToolCallLine
+from netaclaw.subagent.v1.runner_service_pb2 import (
+    RunCommand,
+    RunEnded,
+    RunEvent,
+    RunRequest,
+    RunResponse,
+    WorkerStarted,
+)
+from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw_agent.policy import resolve, run_call
+from netaclaw_agent.tool import Handler
+from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_chassis import calls
+from netaclaw_chassis.errors import from_rpc
+from netaclaw_orchestrator.delegation.report import preview
+from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
+from netaclaw_orchestrator.usage import add_usage
+
+if TYPE_CHECKING:  # a batch makes its children
+    from netaclaw_orchestrator.delegation.batch import Anchor, Batch
+
+log = logging.getLogger(__name__)
+
+PROTOCOL_VERSION = 1
+GONE_TIMEOUT_S = 10.0
+"""After a cancel the runner confirms within its ladder's time; past this the child counts as gone with the runner."""
+
+RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
+
+
+@dataclass(slots=True)
+class ChildOutcome:
+    """How a child ended."""
+
+    ended: RunEnded
+    calls: list[ToolCallPart] = field(default_factory=list)
+    """Its tool calls with their results, in call order."""
+    duration_ms: int = 0
+
+    @property
+    def event(self) -> ProcessEvent:
+        """The step that the end is reported as."""
+        failed = self.ended.state not in (
+            SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED,
+            SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL,
+        )
+        words = self.ended.error or self.ended.final_output
+        return ProcessEvent(type="run_error" if failed else "run_end", content=preview(words), is_error=failed)
+
+
+class Child:
+    """Runs one task of a batch."""
+
+    def __init__(self, batch: Batch, anchor: Anchor, plan: ChildPlan, task: SubagentTask, *, timeout_s: int) -> None:
+        self._batch = batch
+        self._anchor = anchor
+        self._plan = plan
+        self._timeout_s = timeout_s
+        self.task = task
+        self._calls: dict[str, ToolCallPart] = {}
+        self._proxies: set[asyncio.Task[None]] = set()
+        self._stream: RunCall | None = None
+        self._writing = asyncio.Lock()
+        self._ended: RunEnded | None = None
+        self._attempt = 0
+        self.unread: dict[str, None] = {}
+        """Messages sent to it that it has not taken yet, by request id, in order."""
+        self.gone = asyncio.Event()
+        """Set once its end state is committed; nothing of it is alive then."""
+        self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
+
+    @property
+    def started(self) -> bool:
+        """Whether it has left the queue."""
+        return self._stream is not None
+
+    async def run(self) -> ChildOutcome:
+        """Run to the end. Cancelling it cancels the run in the runner and waits until it is gone."""
+        if self._ended is not None:  # cancelled while it was queued
+            return self.outcome()
+        reading = asyncio.create_task(self._run())
+        try:
+            await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            await self.cancel("the turn was cancelled")
+            await asyncio.wait([reading], timeout=GONE_TIMEOUT_S)
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait([reading])
+            raise
+        return self.outcome()
+
+    async def cancel(self, reason: str) -> None:
+        """Ask the runner to end it; a task that is still queued never starts."""
+        if self._stream is None:
+            if self._ended is None:
+                self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, reason)
+            return
+        await self._command(RunCommand(cancel=Cancel(reason=reason)))
+
+    async def steer(self, request_id: str, content: str) -> ReceiptState:
+        """Send it a message; a receipt event says later whether it was taken or missed."""
+        if self._ended is not None or not self.started:
+            await self._batch.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
+            return ReceiptState.RECEIPT_STATE_MISSED
+        self.unread[request_id] = None
+        await self._batch.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_QUEUED)
+        await self._command(RunCommand(steer=Steer(request_id=request_id, content=content)))
+        return ReceiptState.RECEIPT_STATE_QUEUED
+
+    def cancelled(self) -> ChildOutcome:
+        """The outcome of a child whose turn was cancelled, unless it ended by itself before."""
+        if self._ended is None:
+            self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, "the turn was cancelled")
+        return self.outcome()
+
+    def outcome(self) -> ChildOutcome:
+        """How it ended."""
+        assert self._ended is not None
+        return ChildOutcome(self._ended, list(self._calls.values()), self._ended.duration_ms)
+
+    def settle(self, outcome: ChildOutcome) -> None:
+        """Bring the task into its end state."""
+        ended, task = outcome.ended, self.task
+        task.state = ended.state
+        task.summary = ended.final_output
+        task.error = ended.error
+        task.partial_text = ended.partial_text
+        task.activity = ""
+        if ended.HasField("usage"):
+            task.usage.CopyFrom(ended.usage)
+        task.tool_call_count = max(task.tool_call_count, ended.tool_call_count)
+        task.model = ended.model or task.model
+        task.end_time.GetCurrentTime()
+
+    async def _run(self) -> None:
+        anchor = self._anchor
+        self._stream = anchor.runner.Run(metadata=calls.outgoing(anchor.owner_id))
+        try:
+            await self._write(RunRequest(start=self._envelope()))
+            async for response in self._stream:
+                for event in response.events:
+                    await self._on(event)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            self._lost(from_rpc(error) if isinstance(error, grpc.aio.AioRpcError) else error)
+        finally:
+            self._stream.cancel()
+            for proxy in self._proxies:
+                proxy.cancel()
+        if self._ended is None:
+            self._lost("the runner ended the run without a word")
+
+    async def _command(self, command: RunCommand) -> None:
+        """Tell the run something; a run that is over does not listen any more."""
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self._write(RunRequest(command=command))
+
+    async def _write(self, request: RunRequest) -> None:
+        assert self._stream is not None
+        async with self._writing:  # a stream takes one write at a time
+            await self._stream.write(request)
+
+    def _lost(self, error: object) -> None:
+        if self._ended is None:
+            self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, f"the runner could not finish it: {error}")
+
+    async def _on(self, event: RunEvent) -> None:
+        """Apply one event. The runner's order is kept; proxied calls run beside the stream."""
+        kind = event.WhichOneof("event")
+        if self._ended is not None or kind is None:
+            return
+        handler: Any = getattr(self, f"_on_{kind}", None)
+        if handler is not None:
+            done = handler(getattr(event, kind))
+            if isinstance(done, Awaitable):
+                await done
+
+    async def _on_started(self, started: WorkerStarted) -> None:
+        task = self.task
+        task.state = SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING
+        task.worker_pid = started.pid
+        task.model = started.model or task.model
+        task.start_time.GetCurrentTime()
+        event = ProcessEvent(
+            type="run_start",
+            worker_pid=started.pid,
+            sandbox_in_force=started.sandbox_in_force,
+            sandbox_missing=started.sandbox_missing,
+        )
+        await self._batch.report(task, event)
+
+    def _on_stream_start(self, start: Any) -> None:
+        self._attempt = start.call_no
+        opened = AssistantStreamStart(attempt=start.call_no, model=self.task.model)
+        self._live(assistant_stream_start=opened)
+
+    def _on_stream_delta(self, delta: Any) -> None:
+        self._live(assistant_stream_delta=delta)
+
+    def _on_usage(self, call: Any) -> None:
+        add_usage(self.task.usage, call.usage)
+        self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
+
+    async def _on_message(self, transcript: Any) -> None:
+        await self._batch.record(self.task.task_id, transcript.n, transcript.message)
+
+    async def _on_tool_call(self, call: ToolCallLine) -> None:
+        await self._begin_call(call, "tool_call", ToolRoute.TOOL_ROUTE_WORKER_LOCAL)
+
+    async def _on_tool_result(self, result: ToolResultLine) -> None:
+        await self._end_call(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
+
+    async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
+        part = await self._begin_call(call, "proxy_tool_call", ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
+        proxy = asyncio.create_task(self._proxy(part))
+        self._proxies.add(proxy)
+        proxy.add_done_callback(self._proxies.discard)
+
+    async def _on_steer_taken(self, taken: SteerTaken) -> None:
+        if taken.request_id in self.unread:
+            del self.unread[taken.request_id]
+            await self._batch.receipt(self.task.task_id, taken.request_id, ReceiptState.RECEIPT_STATE_TAKEN)
+
+    def _on_ended(self, ended: RunEnded) -> None:
+        self._ended = ended
+
+    async def _proxy(self, part: ToolCallPart) -> None:
+        """Run a proxied call here: checked against the child's own policy, then in the session's tool host."""
+        ended = await run_call(self._box, part)
+        await self._end_call(part.call_id, ended.result)
+        reply = ProxyToolResult(call_id=part.call_id, content=ended.result.content, is_error=ended.result.is_error)
+        await self._command(RunCommand(proxy_tool_result=reply))
+
+    async def _begin_call(self, call: ToolCallLine | ProxyToolCall, kind: str, route: ToolRoute) -> ToolCallPart:
+        part = ToolCallPart(
+            call_id=call.call_id,
+            tool_name=call.tool_name,
+            arguments_json=call.arguments_json,
+            state=ToolCallState.TOOL_CALL_STATE_RUNNING,
+        )
+        self._calls[call.call_id] = part
+        self.task.tool_call_count += 1
+        self.task.activity = call.tool_name
+        event = ProcessEvent(
+            type=kind,
+            call_id=call.call_id,
+            tool_name=call.tool_name,
+            route=route,
+            arguments_json=preview(call.arguments_json),
+        )
+        await self._batch.report(self.task, event)
+        return part
+
+    async def _end_call(self, call_id: str, result: ToolResult) -> None:
+        part = self._calls.get(call_id)
+        if part is None or part.HasField("result"):
+            return  # a result without its call, or a second one, is no step
+        part.result.CopyFrom(result)
+        failed = ToolCallState.TOOL_CALL_STATE_FAILED
+        part.state = failed if result.is_error else ToolCallState.TOOL_CALL_STATE_COMPLETED
+        self.task.activity = ""
+        event = ProcessEvent(
+            type="tool_result",
+            call_id=call_id,
+            tool_name=part.tool_name,
+            content=preview(result.content),
+            is_error=result.is_error,
+        )
+        await self._batch.report(self.task, event)
+
+    def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
+        """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
+        proxied = route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
+        return self._anchor.host.run if proxied and manifest.needs_workspace else None
+
+    def _live(self, **payload: object) -> None:
+        self._anchor.publisher.live(
+            ChatEvent(
+                turn_id=self._anchor.turn_id,
+                entry_id=self._anchor.entry_id,
+                task_id=self.task.task_id,
+                **payload,  # type: ignore[arg-type]  # one member of the event oneof
+            )
+        )
+
+    def _envelope(self) -> SubagentTaskEnvelope:
+        plan = self._plan
+        names = enabled_tools(plan.policy)
+        return SubagentTaskEnvelope(
+            protocol_version=PROTOCOL_VERSION,
+            run_id=self.task.task_id,
+            session_id=self._anchor.session_id,
+            parent_entry_id=self._anchor.entry_id,
+            task=self.task,
+            agent_config=plan.agent,
+            tool_names=names,
+            tool_manifest=[tool for tool in KNOWN_TOOLS if tool.tool_name in names],
+            policy=plan.policy,
+            timeout_ms=self._timeout_s * 1000,
+            budget=TaskBudget(max_tool_rounds=plan.max_tool_rounds),
+            owner_id=self._anchor.owner_id,
+        )
+
+
+def _end(state: SubagentTaskState, error: str) -> RunEnded:
+    return RunEnded(state=state, error=error)

@@ -1,0 +1,92 @@
+"""Who runs a task: a published preset or a clone of the parent, with tools never wider than the parent's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.session.v1.subagent_pb2 import SubagentSource
+from netaclaw.tool.v1.tool_pb2 import ToolPolicy, ToolRoute
+from netaclaw_agent.guidance import subagent_system_prompt
+from netaclaw_agent.policy import EffectiveSubagentConfig, SubagentSettings, child_policy
+from netaclaw_agent.tool import ToolError
+from netaclaw_agent.tools.delegation import TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """A task that is ready to be queued."""
+
+    spec: TaskSpec
+    source: SubagentSource
+    preset_agent_id: str
+    agent: Agent
+    """What the worker runs: the preset or the parent's agent, with the subagent's guidance appended."""
+    policy: ToolPolicy
+    max_tool_rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What a batch inherits."""
+
+    agent: Agent
+    policy: ToolPolicy
+    presets: Sequence[Agent]
+    """Published agents of the owner."""
+    config: EffectiveSubagentConfig
+    settings: SubagentSettings
+
+
+def plan_children(specs: Sequence[TaskSpec], parent: Parent) -> list[ChildPlan]:
+    """One plan per task, in order. Raises ToolError, naming the task, when a preset may not be used."""
+    return [_plan(number, spec, parent) for number, spec in enumerate(specs, start=1)]
+
+
+def allowed_presets(parent: Parent) -> list[Agent]:
+    """Published agents that this parent may use, itself excluded."""
+    allowed = parent.config.allowed_preset_agent_ids
+    return [
+        preset
+        for preset in parent.presets
+        if preset.published
+        and preset.agent_id != parent.agent.agent_id
+        and (allowed is None or preset.agent_id in allowed)
+    ]
+
+
+def enabled_tools(policy: ToolPolicy) -> list[str]:
+    """Names of the tools that the policy does not disable, in its order."""
+    return [route.tool_name for route in policy.routes if route.route != ToolRoute.TOOL_ROUTE_DISABLED]
+
+
+def _plan(number: int, spec: TaskSpec, parent: Parent) -> ChildPlan:
+    source = SubagentSource.SUBAGENT_SOURCE_CLONE
+    base = parent.agent
+    preset_id = ""
+    if spec.mode == "preset":
+        source = SubagentSource.SUBAGENT_SOURCE_PRESET
+        base = _preset(number, spec, parent)
+        preset_id = base.agent_id
+    policy = child_policy(
+        parent.policy, base, config=parent.config, requested=spec.tool_names, settings=parent.settings
+    )
+    agent = Agent()
+    agent.CopyFrom(base)
+    agent.system_prompt = subagent_system_prompt(base)
+    if not agent.model:
+        agent.model = parent.agent.model
+    rounds = min(spec.max_tool_rounds or parent.config.max_tool_rounds, parent.config.max_tool_rounds)
+    return ChildPlan(spec, source, preset_id, agent, policy, rounds)
+
+
+def _preset(number: int, spec: TaskSpec, parent: Parent) -> Agent:
+    presets = allowed_presets(parent)
+    for preset in presets:
+        if spec.agent_id in (preset.agent_id, preset.name):
+            return preset
+    known = ", ".join(f"{preset.agent_id} ({preset.name})" for preset in presets) or "none"
+    raise ToolError(
+        f"task {number}: agent {spec.agent_id!r} is not published or not allowed as a preset here; allowed: {known}"
+    )

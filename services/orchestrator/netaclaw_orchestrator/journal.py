@@ -1,0 +1,192 @@
+"""The orchestrator's side of the journal: one writer per session, one append in flight, the rest batched.
+
+writer.append(writes) → queue → AppendRequest(append_no) → store commits → events → publisher → the caller goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1.journal_service_pb2 import (
+    AppendRequest,
+    AppendResponse,
+    ReadEventsRequest,
+    ReadEventsResponse,
+    Write,
+)
+from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+from netaclaw_chassis.errors import NetaclawError, from_rpc
+from netaclaw_orchestrator.publisher import Publisher
+
+log = logging.getLogger(__name__)
+
+MAX_BATCH_WRITES = 500
+MAX_BATCH_BYTES = 900 * 1024
+RETRY_DELAYS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
+"""A store that restarts is waited for about this long; a repeat of an append is safe."""
+
+AppendCall = grpc.aio.StreamStreamCall[AppendRequest, AppendResponse]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    writes: Sequence[Write]
+    size: int
+    done: asyncio.Future[None]
+
+
+class JournalWriter:
+    """The only writer of one session under one lease."""
+
+    def __init__(
+        self, stub: JournalServiceAsyncStub, publisher: Publisher, *, owner_id: str, session_id: str, generation: int
+    ) -> None:
+        self._stub = stub
+        self._publisher = publisher
+        self._owner_id = owner_id
+        self._session_id = session_id
+        self.generation = generation
+        self._append_no = 0
+        self._waiting: list[_Waiting] = []
+        self._pump: asyncio.Task[None] | None = None
+        self._call: AppendCall | None = None
+        self._failure: NetaclawError | None = None
+
+    async def append(self, *writes: Write) -> None:
+        """Commit the writes atomically, in order after all earlier ones, and publish their events.
+
+        Returns when they are committed and published. Raises NetaclawError: STALE_GENERATION when another owner has
+        the session, DATABASE_UNAVAILABLE or SERVICE_UNAVAILABLE when the store stays away; after an error every later
+        append fails the same way. Cancelling the caller does not take the writes back.
+        """
+        await asyncio.shield(self.post(*writes))
+
+    def post(self, *writes: Write) -> asyncio.Future[None]:
+        """As append, without waiting; the future may be dropped, since a failure shows at every later append."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._failure is not None:
+            done.set_exception(self._failure)
+            done.exception()
+            return done
+        self._waiting.append(_Waiting(writes, sum(write.ByteSize() for write in writes), done))
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run())
+        return done
+
+    async def close(self) -> None:
+        """Write out what is queued, then end the stream."""
+        if self._pump is not None:
+            await asyncio.wait([self._pump])
+        self._drop_call()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch = self._take()
+            try:
+                response = await self._send([write for waiting in batch for write in waiting.writes])
+                events = await self._events_of(response)
+            except NetaclawError as error:
+                self._fail(error, batch)
+                return
+            self._publisher.durable(events)
+            for waiting in batch:
+                waiting.done.set_result(None)
+
+    def _take(self) -> list[_Waiting]:
+        """As many whole appends as fit into one message; at least one."""
+        count = writes = size = 0
+        for waiting in self._waiting:
+            writes += len(waiting.writes)
+            size += waiting.size
+            if count and (writes > MAX_BATCH_WRITES or size > MAX_BATCH_BYTES):
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+    async def _send(self, writes: Sequence[Write]) -> AppendResponse:
+        self._append_no += 1
+        request = AppendRequest(
+            session_id=self._session_id, generation=self.generation, append_no=self._append_no, writes=writes
+        )
+        for delay in (*RETRY_DELAYS_S, None):
+            try:
+                return await self._exchange(request)
+            except grpc.aio.AioRpcError as error:
+                self._drop_call()
+                failure = from_rpc(error)
+                if failure.code is not grpc.StatusCode.UNAVAILABLE or delay is None:
+                    raise failure from error
+            await asyncio.sleep(delay)  # the backoff between tries, bounded by RETRY_DELAYS_S
+        raise AssertionError("the last try raises")
+
+    async def _exchange(self, request: AppendRequest) -> AppendResponse:
+        if self._call is None:
+            self._call = self._stub.Append()
+        try:
+            await self._call.write(request)
+            response = await self._call.read()
+        except asyncio.InvalidStateError:  # the call ended before the write; its status says why
+            response = grpc.aio.EOF
+        if not isinstance(response, AppendResponse):
+            code = await self._call.code()
+            details = await self._call.details() or ""
+            metadata = await self._call.trailing_metadata()
+            if code is grpc.StatusCode.OK:
+                code = grpc.StatusCode.UNAVAILABLE  # the store closed the stream: it is stopping
+            raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details)
+        return response
+
+    async def _events_of(self, response: AppendResponse) -> Sequence[ChatEvent]:
+        if not response.repeated_append:
+            return response.events
+        request = ReadEventsRequest(owner_id=self._owner_id, session_id=self._session_id, after_seq=self._publisher.seq)
+        return [event async for page in read_events(self._stub, request) for event in page.events]
+
+    def _fail(self, error: NetaclawError, batch: list[_Waiting]) -> None:
+        self._failure = error
+        log.warning("journal lost", extra={"session_id": self._session_id, "reason": error.reason_name})
+        for waiting in [*batch, *self._waiting]:
+            waiting.done.set_exception(error)
+            waiting.done.exception()  # a caller that was cancelled will not look
+        self._waiting.clear()
+        self._drop_call()
+
+    def _drop_call(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+
+async def read_events(stub: JournalServiceAsyncStub, request: ReadEventsRequest) -> AsyncIterator[ReadEventsResponse]:
+    """Pages of durable events after a seq. Raises NetaclawError."""
+    call = stub.ReadEvents(request)
+    try:
+        async for page in call:
+            yield page
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc(error) from error
+    finally:
+        call.cancel()
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn failed calls to other services into NetaclawError."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc(error) from error
+
+
+def lost(error: BaseException) -> bool:
+    """Whether the session belongs to another owner now, so that nothing more may be written."""
+    return isinstance(error, NetaclawError) and error.reason == Reason.REASON_STALE_GENERATION

@@ -1,0 +1,214 @@
+"""One FIFO publisher per session: durable events after their commit, live text batched in between.
+
+Deltas of a session are flushed together, children's included: the first at once, then every FLUSH_S. Every hop's cost
+is per message, so batching here pays on the whole way to the reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from netaclaw.chat.v1.event_pb2 import AssistantStreamDelta, AssistantStreamStart, ChatEvent, StreamChannel
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw_chassis.errors import NetaclawError
+
+FLUSH_S = 0.025
+MAX_BUFFERED_EVENTS = 4096
+MAX_BUFFERED_BYTES = 16 * 1024 * 1024
+MAX_BATCH_BYTES = 512 * 1024
+"""A message to a reader holds at most about this much; a single larger event travels alone."""
+
+
+@dataclass(slots=True)
+class StreamState:
+    """Text so far of something that is being written."""
+
+    turn_id: str
+    attempt: int
+    model: str
+    text: list[str] = field(default_factory=list)
+    thinking: list[str] = field(default_factory=list)
+
+
+class Subscription:
+    """One reader's bounded buffer. Iterating yields batches in order until the publisher closes it.
+
+    A reader that falls behind the buffer gets SLOW_READER after what was buffered is dropped: it must watch again.
+    """
+
+    def __init__(self, snapshots: Sequence[ChatEvent]) -> None:
+        self.snapshots = snapshots
+        """assistant_stream_start, with the text so far, for everything in progress at the time of subscribing."""
+        self._buffer: deque[ChatEvent] = deque()
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._slow = False
+
+    def put(self, events: Sequence[ChatEvent]) -> None:
+        if self._slow or self._closed:
+            return
+        self._buffer.extend(events)
+        self._bytes += sum(event.ByteSize() for event in events)
+        if len(self._buffer) > MAX_BUFFERED_EVENTS or self._bytes > MAX_BUFFERED_BYTES:
+            self._slow = True
+            self._buffer.clear()
+        self._wake.set()
+
+    def close(self) -> None:
+        """No more events will come; what is buffered is still delivered."""
+        self._closed = True
+        self._wake.set()
+
+    async def batches(self, heartbeat_s: float | None = None) -> AsyncIterator[list[ChatEvent]]:
+        """Batches in order; an empty batch when nothing came for heartbeat_s seconds."""
+        while True:
+            if self._slow:
+                raise NetaclawError(Reason.REASON_SLOW_READER, "reading was too slow; watch again from the last seq")
+            if self._buffer:
+                yield self._take()
+                continue
+            if self._closed:
+                return
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(heartbeat_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                yield []
+
+    def _take(self) -> list[ChatEvent]:
+        batch: list[ChatEvent] = []
+        size = 0
+        while self._buffer and (not batch or size + self._buffer[0].ByteSize() <= MAX_BATCH_BYTES):
+            event = self._buffer.popleft()
+            size += event.ByteSize()
+            batch.append(event)
+        self._bytes -= size
+        return batch
+
+
+class Publisher:
+    """Publishes one session's events to its readers, in order."""
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._subscriptions: set[Subscription] = set()
+        self._streams: dict[tuple[str, str], StreamState] = {}
+        self._pending: list[ChatEvent] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.seq = 0
+        """Seq of the last durable event that was published."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody reads."""
+        return bool(self._subscriptions)
+
+    def subscribe(self) -> Subscription:
+        """Start reading: everything published from now on, and snapshots of what is in progress."""
+        self.flush()
+        subscription = Subscription([self._snapshot(key, state) for key, state in self._streams.items()])
+        if self._closed:
+            subscription.close()
+        else:
+            self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+
+    def durable(self, events: Sequence[ChatEvent]) -> None:
+        """Publish committed events at once, after the live ones that came before them."""
+        for event in events:
+            self.seq = max(self.seq, event.seq)
+        self._pending.extend(events)
+        self.flush()
+
+    def live(self, event: ChatEvent) -> None:
+        """Publish an event that has no seq; text may wait for the next flush."""
+        event.session_id = self._session_id
+        event.time.GetCurrentTime()
+        kind = event.WhichOneof("event")
+        if kind == "assistant_stream_delta":
+            self._delta(event)
+        else:
+            if kind == "assistant_stream_start":
+                start = event.assistant_stream_start
+                key = (event.entry_id, event.task_id)
+                self._streams[key] = StreamState(event.turn_id, start.attempt, start.model)
+            elif kind == "assistant_stream_end":
+                self._streams.pop((event.entry_id, event.task_id), None)
+            self._pending.append(event)
+        if self._timer is None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is pending to the readers."""
+        if not self._pending:
+            return
+        batch, self._pending = self._pending, []
+        for subscription in self._subscriptions:
+            subscription.put(batch)
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._on_timer)
+
+    def close(self) -> None:
+        """Flush and end every subscription."""
+        self.flush()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for subscription in self._subscriptions:
+            subscription.close()
+        self._subscriptions.clear()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.flush()
+
+    def _delta(self, event: ChatEvent) -> None:
+        delta = event.assistant_stream_delta
+        state = self._streams.get((event.entry_id, event.task_id))
+        if state is not None:
+            thinking = delta.channel == StreamChannel.STREAM_CHANNEL_THINKING
+            (state.thinking if thinking else state.text).append(delta.text)
+        last = self._pending[-1] if self._pending else None
+        if last is not None and _continues(last, event):
+            last.assistant_stream_delta.text += delta.text
+        else:
+            self._pending.append(event)
+
+    def _snapshot(self, key: tuple[str, str], state: StreamState) -> ChatEvent:
+        event = ChatEvent(
+            session_id=self._session_id,
+            turn_id=state.turn_id,
+            entry_id=key[0],
+            task_id=key[1],
+            assistant_stream_start=AssistantStreamStart(
+                attempt=state.attempt,
+                text="".join(state.text),
+                thinking="".join(state.thinking),
+                model=state.model,
+            ),
+        )
+        event.time.GetCurrentTime()
+        return event
+
+
+def _continues(last: ChatEvent, event: ChatEvent) -> bool:
+    if last.WhichOneof("event") != "assistant_stream_delta":
+        return False
+    before: AssistantStreamDelta = last.assistant_stream_delta
+    after: AssistantStreamDelta = event.assistant_stream_delta
+    return (
+        last.entry_id == event.entry_id
+        and last.task_id == event.task_id
+        and before.channel == after.channel
+        and before.attempt == after.attempt
+    )

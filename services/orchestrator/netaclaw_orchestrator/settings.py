@@ -1,0 +1,36 @@
+"""Settings of the orchestrator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netaclaw_chassis.settings import var
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Read once, in __main__."""
+
+    store_address: str = var("NETACLAW_STORE_ADDRESS", "127.0.0.1:7401")
+    store_internal_address: str = var("NETACLAW_STORE_INTERNAL_ADDRESS", "127.0.0.1:7402")
+    runner_address: str = var("NETACLAW_RUNNER_ADDRESS", "127.0.0.1:7403")
+    host: str = var("NETACLAW_ORCHESTRATOR_HOST", "127.0.0.1")
+    port: int = var("NETACLAW_ORCHESTRATOR_PORT", 7404)
+    instance_id: str = var("NETACLAW_ORCHESTRATOR_ID", "")
+    """Empty: a new one for each process. A fixed one lets a restart expel its predecessor at once."""
+    start_timeout_s: float = var("NETACLAW_START_TIMEOUT_SECONDS", 30.0)
+    """How long the store may take to answer at start."""
+    idle_session_s: float = var("NETACLAW_IDLE_SESSION_SECONDS", 30.0)
+    """How long an idle session keeps its lease, path and tool host."""
+    heartbeat_s: float = var("NETACLAW_WATCH_HEARTBEAT_SECONDS", 15.0)
+    """Idle streams carry a heartbeat event this often."""
+    subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
+    subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
+    subagent_timeout_s: int = var("NETACLAW_SUBAGENT_TIMEOUT_SECONDS", 600)
+    subagent_max_tool_rounds: int = var("NETACLAW_SUBAGENT_MAX_TOOL_ROUNDS", 25)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.subagent_max_concurrent <= 32:
+            raise ValueError("NETACLAW_SUBAGENT_MAX_CONCURRENT must be from 1 to 32")
+        if not 1 <= self.subagent_timeout_s <= 86_400:
+            raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")

@@ -1,0 +1,60 @@
+"""ToolService: the tools, and their effective routes by the function that the runtime uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
+from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceAsyncStub
+from netaclaw.tool.v1 import tool_service_pb2 as pb
+from netaclaw.tool.v1.tool_pb2 import ToolDiagnostic, ToolProfile, ToolProfileItem, ToolRoute
+from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceServicer
+from netaclaw_agent.policy import Scene, SubagentSettings, child_policy, effective_subagent_config, main_policy
+from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_chassis import calls
+from netaclaw_chassis.errors import Violations
+from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.validation import require_ids
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+DEFAULT_PAGE = 100
+MAX_PAGE = 1000
+
+
+class ToolServicer(ToolServiceServicer):
+    """Computes, stores nothing."""
+
+    def __init__(self, agents: AgentServiceAsyncStub, settings: SubagentSettings) -> None:
+        self._agents = agents
+        self._settings = settings
+
+    async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
+        wrong = Violations()
+        wrong.check(0 <= request.page_size <= MAX_PAGE, "page_size", f"must be from 0 to {MAX_PAGE}")
+        wrong.check(not request.page_token or request.page_token.isdecimal(), "page_token", "is not one of ours")
+        wrong.raise_if_any()
+        start = int(request.page_token or 0)
+        end = start + (request.page_size or DEFAULT_PAGE)
+        more = str(end) if end < len(KNOWN_TOOLS) else ""
+        return pb.ListToolsResponse(tools=KNOWN_TOOLS[start:end], next_page_token=more)
+
+    async def GetToolProfile(self, request: pb.GetToolProfileRequest, context: Context) -> pb.GetToolProfileResponse:
+        require_ids(agent_id=request.agent_id)
+        with translated():
+            found = await self._agents.GetAgent(GetAgentRequest(agent_id=request.agent_id), metadata=calls.outgoing())
+        agent = found.agent
+        main = main_policy(
+            agent, scene=Scene.SUPERVISOR, workspace=request.workspace or "default", settings=self._settings
+        )
+        config = effective_subagent_config(agent, self._settings)
+        child = child_policy(main, agent, config=config, requested=None, settings=self._settings)
+        profile = ToolProfile(agent_id=agent.agent_id)
+        for manifest, route, child_route in zip(KNOWN_TOOLS, main.routes, child.routes, strict=True):
+            profile.items.append(ToolProfileItem(manifest=manifest, main_route=route, subagent_route=child_route))
+            if route.route == ToolRoute.TOOL_ROUTE_DISABLED:
+                fix = f"change {route.policy_sources[0]}" if route.policy_sources else ""
+                profile.diagnostics.append(ToolDiagnostic(tool_name=manifest.tool_name, message=route.reason, fix=fix))
+        return pb.GetToolProfileResponse(profile=profile)
