@@ -1,0 +1,404 @@
+"""Which tools a scene has, and that what is shown is what runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netaclaw.agent.v1.agent_pb2 import Agent, NameList, SubagentConfig
+from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
+from netaclaw.tool.v1.tool_pb2 import (
+    SandboxMode,
+    ToolApproval,
+    ToolEffect,
+    ToolManifest,
+    ToolPolicy,
+    ToolRoute,
+    ToolRuntimeRoute,
+)
+from netaclaw_agent.loop import drive
+from netaclaw_agent.policy import (
+    MAX_CONCURRENT,
+    Scene,
+    SubagentSettings,
+    child_policy,
+    effective_subagent_config,
+    main_policy,
+    resolve,
+    run_call,
+)
+from netaclaw_agent.tool import Handler, ToolBox, ToolError
+from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+
+SETTINGS = SubagentSettings()
+DELEGATES = ["delegate_parallel", "delegate_task"]
+FILES = ["list_files", "read_file", "search_files", "write_file"]
+READS = FILES[:-1]
+LATER_TOOLS = (
+    ToolManifest(tool_name="memory_save", needs_local_storage=True, family="memory"),
+    ToolManifest(tool_name="run_command", needs_shell=True, needs_workspace=True, family="shell"),
+    ToolManifest(tool_name="todo_write", effect=ToolEffect.TOOL_EFFECT_IDEMPOTENT, family="todo"),
+)
+ALL = (*KNOWN_TOOLS, *LATER_TOOLS)
+STRICTNESS = [
+    SandboxMode.SANDBOX_MODE_OFF,
+    SandboxMode.SANDBOX_MODE_BEST_EFFORT,
+    SandboxMode.SANDBOX_MODE_REQUIRED,
+]
+
+
+async def works(call: ToolCallPart) -> ToolResult:
+    return ToolResult(content=f"ran {call.tool_name}")
+
+
+def bind_all(manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler:
+    return works
+
+
+def names(*given: str) -> NameList:
+    return NameList(names=given)
+
+
+def main(agent: Agent, scene: Scene = Scene.SUPERVISOR, known: Sequence[ToolManifest] = KNOWN_TOOLS) -> ToolPolicy:
+    return main_policy(agent, scene=scene, workspace="home", settings=SETTINGS, known=known)
+
+
+def child(
+    parent: Agent, preset: Agent | None = None, requested: Sequence[str] | None = None, policy: ToolPolicy | None = None
+) -> ToolPolicy:
+    return child_policy(
+        policy or main(parent),
+        preset or parent,
+        config=effective_subagent_config(parent, SETTINGS),
+        requested=requested,
+        settings=SETTINGS,
+    )
+
+
+def route_of(policy: ToolPolicy, name: str) -> ToolRuntimeRoute:
+    (route,) = (route for route in policy.routes if route.tool_name == name)
+    return route
+
+
+def enabled(policy: ToolPolicy) -> list[str]:
+    return [route.tool_name for route in policy.routes if route.route != ToolRoute.TOOL_ROUTE_DISABLED]
+
+
+def run(box: ToolBox, name: str, arguments: str = "{}") -> ToolCallPart:
+    return drive(run_call(box, ToolCallPart(call_id="c1", tool_name=name, arguments_json=arguments)))
+
+
+@pytest.mark.parametrize(
+    ("scene", "agent", "tools"),
+    [
+        (Scene.SUPERVISOR, Agent(), [*DELEGATES, *FILES]),
+        (Scene.SUPERVISOR, Agent(subagent_config=SubagentConfig(enabled=False)), FILES),
+        (Scene.SUPERVISOR, Agent(tool_names=names("read_file", "delegate_task")), ["delegate_task", "read_file"]),
+        (Scene.SUPERVISOR, Agent(tool_names=names()), []),
+        (Scene.SUPERVISOR, Agent(read_only=True), [*DELEGATES, *READS]),
+        (Scene.SUPERVISOR, Agent(workspace_enabled=False), DELEGATES),
+        (Scene.SUBAGENT, Agent(), FILES),
+        (Scene.CREW_MASTER, Agent(), FILES),
+        (Scene.CREW_MASTER, Agent(subagent_config=SubagentConfig(enabled=True)), FILES),
+        (Scene.CREW_MEMBER, Agent(), FILES),
+    ],
+)
+def test_in_every_scene_the_schemas_are_the_handlers(scene: Scene, agent: Agent, tools: list[str]) -> None:
+    policy = main(agent, scene)
+    bound: list[str] = []
+
+    def bind(manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler:
+        assert route.tool_name == manifest.tool_name
+        bound.append(manifest.tool_name)
+        return works
+
+    box = resolve(policy, bind)
+    assert [manifest.tool_name for manifest in box.manifests] == bound == enabled(policy) == tools
+    assert sorted([*box.tools, *box.refused]) == sorted(tool.tool_name for tool in KNOWN_TOOLS)
+    for name in box.refused:
+        assert run(box, name).state == ToolCallState.TOOL_CALL_STATE_REFUSED
+    for name in tools:
+        assert run(box, name).state == ToolCallState.TOOL_CALL_STATE_COMPLETED
+
+
+def test_a_subagent_reads_in_its_own_process_and_writes_on_the_main_side() -> None:
+    policy = child(Agent())
+    assert enabled(policy) == FILES
+    local = {route.tool_name for route in policy.routes if route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL}
+    assert local == set(READS)
+    assert route_of(policy, "write_file").route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
+
+
+def test_the_main_agent_runs_nothing_in_a_worker_of_its_own() -> None:
+    routes = {route.route for route in main(Agent()).routes}
+    assert routes == {ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY}
+
+
+@pytest.mark.parametrize(
+    ("agent", "scene", "tool", "sources"),
+    [
+        (Agent(read_only=True), Scene.SUPERVISOR, "write_file", ["agent.read_only"]),
+        (Agent(tool_names=names()), Scene.SUPERVISOR, "read_file", ["agent.tool_names"]),
+        (Agent(), Scene.CREW_MASTER, "delegate_task", ["scene"]),
+        (
+            Agent(subagent_config=SubagentConfig(enabled=False)),
+            Scene.SUPERVISOR,
+            "delegate_task",
+            ["agent.subagent_config.enabled"],
+        ),
+        (
+            Agent(tool_names=names(), workspace_enabled=False, read_only=True),
+            Scene.SUPERVISOR,
+            "write_file",
+            ["agent.tool_names", "agent.read_only", "agent.workspace_enabled", "session.workspace"],
+        ),
+        (
+            Agent(approvals={"write_file": ToolApproval.TOOL_APPROVAL_DENY}),
+            Scene.SUPERVISOR,
+            "write_file",
+            ["agent.approvals"],
+        ),
+    ],
+)
+def test_a_refusal_names_its_reason_and_all_that_decided(
+    agent: Agent, scene: Scene, tool: str, sources: list[str]
+) -> None:
+    route = route_of(main(agent, scene), tool)
+    assert route.route == ToolRoute.TOOL_ROUTE_DISABLED
+    assert list(route.policy_sources) == sources
+    assert route.reason.endswith(".")
+
+
+def test_the_operator_can_switch_delegation_off_and_an_agent_can_switch_it_on_again() -> None:
+    off = SubagentSettings(enabled=False)
+    policy = main_policy(Agent(), scene=Scene.SUPERVISOR, workspace="home", settings=off)
+    assert list(route_of(policy, "delegate_task").policy_sources) == ["settings.subagent.enabled"]
+    on = Agent(subagent_config=SubagentConfig(enabled=True))
+    assert set(DELEGATES) <= set(enabled(main_policy(on, scene=Scene.SUPERVISOR, workspace="home", settings=off)))
+
+
+def test_without_a_workspace_there_are_no_file_tools_anywhere() -> None:
+    policy = main_policy(Agent(), scene=Scene.SUPERVISOR, workspace="", settings=SETTINGS)
+    assert enabled(policy) == DELEGATES
+    assert enabled(child(Agent(), policy=policy)) == []
+
+
+def test_a_tool_that_needs_approval_is_denied_while_nobody_can_be_asked() -> None:
+    agent = Agent(approvals={"write_file": ToolApproval.TOOL_APPROVAL_ASK})
+    assert "write_file" not in enabled(main(agent))
+    assert "write_file" not in enabled(child(Agent(), agent))
+
+
+def test_a_childs_tools_are_the_intersection_of_all_who_have_a_say() -> None:
+    parent = Agent(
+        tool_names=names("read_file", "list_files", "search_files", "delegate_task"),
+        subagent_config=SubagentConfig(allowed_tool_names=names("read_file", "list_files", "write_file")),
+    )
+    preset = Agent(tool_names=names("list_files", "read_file", "search_files"))
+    assert enabled(child(parent, preset)) == ["list_files", "read_file"]
+    policy = child(parent, preset, ["read_file", "write_file", "no_such_tool"])
+    assert enabled(policy) == ["read_file"]
+    assert list(route_of(policy, "list_files").policy_sources) == ["task.tool_names"]
+    assert "agent.subagent_config.allowed_tool_names" in route_of(policy, "search_files").policy_sources
+    assert "parent" in route_of(policy, "write_file").policy_sources
+    assert route_of(policy, "no_such_tool").reason == "There is no tool of this name."
+
+
+def test_an_empty_list_means_none_and_an_absent_one_inherits() -> None:
+    assert enabled(child(Agent(), requested=[])) == []
+    assert enabled(child(Agent(), Agent(tool_names=names()))) == []
+    assert enabled(child(Agent(subagent_config=SubagentConfig(allowed_tool_names=names())))) == []
+    assert enabled(child(Agent(), requested=None)) == FILES
+
+
+def test_a_subagent_never_delegates_whatever_the_settings_say() -> None:
+    config = effective_subagent_config(Agent(), SETTINGS)
+    nothing_blocked = SubagentSettings(blocked_tool_names=())
+    policy = child_policy(main(Agent()), Agent(), config=config, requested=DELEGATES, settings=nothing_blocked)
+    assert enabled(policy) == []
+
+
+@pytest.mark.parametrize(("parent", "preset"), [(True, False), (False, True)])
+def test_read_only_of_parent_or_child_stops_writing(parent: bool, preset: bool) -> None:
+    policy = child(Agent(read_only=parent), Agent(read_only=preset))
+    assert policy.read_only
+    assert "write_file" not in enabled(policy)
+
+
+agents = st.builds(
+    Agent,
+    tool_names=st.none() | st.builds(NameList, names=st.sets(st.sampled_from([tool.tool_name for tool in ALL]))),
+    workspace_enabled=st.sampled_from([None, False, True]),
+    shell_enabled=st.sampled_from([None, False, True]),
+    read_only=st.sampled_from([None, False, True]),
+    local_storage_enabled=st.sampled_from([None, False, True]),
+    sandbox=st.sampled_from(list(SandboxMode.values())),
+    approvals=st.dictionaries(
+        st.sampled_from([tool.tool_name for tool in ALL]), st.sampled_from(list(ToolApproval.values()))
+    ),
+    subagent_config=st.builds(
+        SubagentConfig,
+        enabled=st.sampled_from([None, False, True]),
+        allowed_tool_names=st.none() | st.builds(NameList, names=st.sets(st.sampled_from([t.tool_name for t in ALL]))),
+    ),
+)
+
+
+tool_names = st.sampled_from([tool.tool_name for tool in ALL])
+
+
+@given(
+    parent=agents,
+    preset=agents,
+    requested=st.none() | st.lists(tool_names),
+    workspace=st.sampled_from(["", "home"]),
+    scene=st.sampled_from(list(Scene)),
+    blocked=st.sets(tool_names),
+)
+def test_a_child_is_never_wider_than_its_parent(
+    *, parent: Agent, preset: Agent, requested: list[str] | None, workspace: str, scene: Scene, blocked: set[str]
+) -> None:
+    settings = SubagentSettings(blocked_tool_names=tuple(blocked))
+    above = main_policy(parent, scene=scene, workspace=workspace, settings=settings, known=ALL)
+    config = effective_subagent_config(parent, settings)
+    below = child_policy(above, preset, config=config, requested=requested, settings=settings, known=ALL)
+    assert set(enabled(below)) <= set(enabled(above)) - set(DELEGATES) - blocked
+    assert below.workspace in ("", above.workspace)
+    assert below.read_only >= above.read_only
+    assert below.shell <= above.shell
+    assert below.local_storage <= above.local_storage
+    assert STRICTNESS.index(below.sandbox) >= STRICTNESS.index(above.sandbox)
+    if preset.sandbox:
+        assert STRICTNESS.index(below.sandbox) >= STRICTNESS.index(preset.sandbox)
+    box = resolve(below, bind_all, ALL)
+    assert list(box.tools) == enabled(below)
+    for route in below.routes:
+        assert route.reason
+        assert route.policy_sources
+
+
+def test_a_route_that_contradicts_the_policys_inputs_opens_nothing() -> None:
+    policy = child(Agent())
+    policy.read_only = True
+    box = resolve(policy, bind_all)
+    assert "write_file" not in box.tools
+    assert list(box.refused["write_file"].policy_sources) == ["policy.read_only"]
+
+
+def test_a_tool_that_nothing_can_run_is_refused_and_never_visible() -> None:
+    box = resolve(child(Agent()), lambda manifest, route: works if manifest.tool_name == "read_file" else None)
+    assert list(box.tools) == ["read_file"]
+    assert list(box.refused["list_files"].policy_sources) == ["runtime"]
+
+
+def test_a_tool_without_a_route_is_refused() -> None:
+    box = resolve(ToolPolicy(workspace="home"), bind_all)
+    assert not box.tools
+    assert len(box.refused) == len(KNOWN_TOOLS)
+
+
+def test_a_refused_call_says_why_and_carries_its_route() -> None:
+    box = resolve(main(Agent(read_only=True)), bind_all)
+    ended = run(box, "write_file")
+    assert ended.state == ToolCallState.TOOL_CALL_STATE_REFUSED
+    assert ended.result.is_error
+    assert ended.result.content == "write_file was refused: Nothing may be written: the agent is read-only."
+    assert ended.route.route == ToolRoute.TOOL_ROUTE_DISABLED
+
+
+def test_an_unknown_tool_is_refused_with_the_names_there_are() -> None:
+    box = resolve(child(Agent(), requested=["read_file"]), bind_all)
+    ended = run(box, "fly")
+    assert ended.state == ToolCallState.TOOL_CALL_STATE_REFUSED
+    assert ended.result.content == "there is no tool 'fly'; available tools: read_file"
+    assert ended.route.route == ToolRoute.TOOL_ROUTE_DISABLED
+
+
+def box_with(handler: Handler) -> ToolBox:
+    return resolve(child(Agent()), lambda manifest, route: handler)
+
+
+def test_a_call_that_works_is_completed_and_the_given_one_untouched() -> None:
+    call = ToolCallPart(call_id="c1", tool_name="read_file", arguments_json='{"b":1,"a":2,"b":3}')
+    before = call.SerializeToString()
+    ended = drive(run_call(box_with(works), call))
+    assert (ended.state, ended.result.content) == (ToolCallState.TOOL_CALL_STATE_COMPLETED, "ran read_file")
+    assert ended.route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL
+    assert ended.arguments_json == call.arguments_json
+    assert call.SerializeToString() == before
+    assert not ended.HasField("start_time")
+    assert not ended.HasField("end_time")
+
+
+def test_an_empty_result_is_still_a_result() -> None:
+    async def silent(call: ToolCallPart) -> ToolResult:
+        return ToolResult()
+
+    assert run(box_with(silent), "read_file").HasField("result")
+
+
+def test_a_tool_error_is_what_the_model_reads() -> None:
+    async def fails(call: ToolCallPart) -> ToolResult:
+        raise ToolError("no such file \ud800")
+
+    ended = run(box_with(fails), "read_file")
+    assert (ended.state, ended.result.is_error) == (ToolCallState.TOOL_CALL_STATE_FAILED, True)
+    assert ended.result.content == "no such file \ufffd"
+
+
+def test_an_error_result_is_failed_without_being_changed() -> None:
+    async def fails(call: ToolCallPart) -> ToolResult:
+        return ToolResult(content="exit 1", is_error=True)
+
+    ended = run(box_with(fails), "read_file")
+    assert (ended.state, ended.result.content) == (ToolCallState.TOOL_CALL_STATE_FAILED, "exit 1")
+
+
+async def breaks(call: ToolCallPart) -> ToolResult:
+    raise ValueError(f"canary {call.arguments_json}")
+
+
+def test_a_fault_of_ours_is_masked_and_logged_without_content(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        ended = run(box_with(breaks), "read_file", '{"path": "canary"}')
+    assert ended.state == ToolCallState.TOOL_CALL_STATE_FAILED
+    assert ended.result.content == "internal error in this tool"
+    assert "ValueError at " in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_a_caller_can_take_faults_itself() -> None:
+    faults: list[Exception] = []
+    call = ToolCallPart(tool_name="read_file")
+    drive(run_call(box_with(breaks), call, on_fault=lambda _, error: faults.append(error)))
+    assert [type(fault) for fault in faults] == [ValueError]
+
+
+def test_a_long_result_keeps_head_and_tail_and_says_what_is_gone() -> None:
+    async def long(call: ToolCallPart) -> ToolResult:
+        return ToolResult(content="head " + "查" * 100_000 + " # 7 files")
+
+    content = run(box_with(long), "read_file").result.content
+    assert len(content.encode()) <= 64 * 1024
+    assert content.startswith("head 查")
+    assert content.endswith("查 # 7 files")
+    assert "of 300015 bytes cut here" in content
+    assert "\ufffd" not in content
+
+
+def test_set_fields_win_over_settings_and_stay_in_bounds() -> None:
+    inherited = effective_subagent_config(Agent(), SubagentSettings(max_concurrent=5, timeout_seconds=9))
+    assert (inherited.max_concurrent, inherited.timeout_seconds, inherited.max_tool_rounds) == (5, 9, 25)
+    assert inherited.allowed_preset_agent_ids is None
+    assert inherited.allowed_tool_names is None
+    own = SubagentConfig(
+        enabled=False, max_concurrent=99, timeout_seconds=0, max_tool_rounds=4, allowed_preset_agent_ids=names()
+    )
+    config = effective_subagent_config(Agent(subagent_config=own), SETTINGS)
+    assert (config.enabled, config.max_concurrent, config.timeout_seconds) == (False, MAX_CONCURRENT, 1)
+    assert config.max_tool_rounds == 4
+    assert config.allowed_preset_agent_ids == frozenset()
