@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import sys
 from collections.abc import Sequence
 
@@ -23,7 +22,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def _load_syscall() -> ctypes._NamedFuncPointer | None:
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+    if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
         return None
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     syscall.restype = ctypes.c_long

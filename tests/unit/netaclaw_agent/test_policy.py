@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import pytest
@@ -31,7 +30,7 @@ from netaclaw_agent.policy import (
     resolve,
     run_call,
 )
-from netaclaw_agent.tool import Handler, ToolBox, ToolError
+from netaclaw_agent.tool import Handler, ToolBox
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 
 SETTINGS = SubagentSettings()
@@ -299,95 +298,6 @@ def test_a_tool_without_a_route_is_refused() -> None:
     box = resolve(ToolPolicy(workspace="home"), bind_all)
     assert not box.tools
     assert len(box.refused) == len(KNOWN_TOOLS)
-
-
-def test_a_refused_call_says_why_and_carries_its_route() -> None:
-    box = resolve(main(Agent(read_only=True)), bind_all)
-    ended = run(box, "write_file")
-    assert ended.state == ToolCallState.TOOL_CALL_STATE_REFUSED
-    assert ended.result.is_error
-    assert ended.result.content == "write_file was refused: Nothing may be written: the agent is read-only."
-    assert ended.route.route == ToolRoute.TOOL_ROUTE_DISABLED
-
-
-def test_an_unknown_tool_is_refused_with_the_names_there_are() -> None:
-    box = resolve(child(Agent(), requested=["read_file"]), bind_all)
-    ended = run(box, "fly")
-    assert ended.state == ToolCallState.TOOL_CALL_STATE_REFUSED
-    assert ended.result.content == "there is no tool 'fly'; available tools: read_file"
-    assert ended.route.route == ToolRoute.TOOL_ROUTE_DISABLED
-
-
-def box_with(handler: Handler) -> ToolBox:
-    return resolve(child(Agent()), lambda manifest, route: handler)
-
-
-def test_a_call_that_works_is_completed_and_the_given_one_untouched() -> None:
-    call = ToolCallPart(call_id="c1", tool_name="read_file", arguments_json='{"b":1,"a":2,"b":3}')
-    before = call.SerializeToString()
-    ended = drive(run_call(box_with(works), call))
-    assert (ended.state, ended.result.content) == (ToolCallState.TOOL_CALL_STATE_COMPLETED, "ran read_file")
-    assert ended.route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL
-    assert ended.arguments_json == call.arguments_json
-    assert call.SerializeToString() == before
-    assert not ended.HasField("start_time")
-    assert not ended.HasField("end_time")
-
-
-def test_an_empty_result_is_still_a_result() -> None:
-    async def silent(call: ToolCallPart) -> ToolResult:
-        return ToolResult()
-
-    assert run(box_with(silent), "read_file").HasField("result")
-
-
-def test_a_tool_error_is_what_the_model_reads() -> None:
-    async def fails(call: ToolCallPart) -> ToolResult:
-        raise ToolError("no such file \ud800")
-
-    ended = run(box_with(fails), "read_file")
-    assert (ended.state, ended.result.is_error) == (ToolCallState.TOOL_CALL_STATE_FAILED, True)
-    assert ended.result.content == "no such file \ufffd"
-
-
-def test_an_error_result_is_failed_without_being_changed() -> None:
-    async def fails(call: ToolCallPart) -> ToolResult:
-        return ToolResult(content="exit 1", is_error=True)
-
-    ended = run(box_with(fails), "read_file")
-    assert (ended.state, ended.result.content) == (ToolCallState.TOOL_CALL_STATE_FAILED, "exit 1")
-
-
-async def breaks(call: ToolCallPart) -> ToolResult:
-    raise ValueError(f"canary {call.arguments_json}")
-
-
-def test_a_fault_of_ours_is_masked_and_logged_without_content(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR):
-        ended = run(box_with(breaks), "read_file", '{"path": "canary"}')
-    assert ended.state == ToolCallState.TOOL_CALL_STATE_FAILED
-    assert ended.result.content == "internal error in this tool"
-    assert "ValueError at " in caplog.text
-    assert "canary" not in caplog.text
-
-
-def test_a_caller_can_take_faults_itself() -> None:
-    faults: list[Exception] = []
-    call = ToolCallPart(tool_name="read_file")
-    drive(run_call(box_with(breaks), call, on_fault=lambda _, error: faults.append(error)))
-    assert [type(fault) for fault in faults] == [ValueError]
-
-
-def test_a_long_result_keeps_head_and_tail_and_says_what_is_gone() -> None:
-    async def long(call: ToolCallPart) -> ToolResult:
-        return ToolResult(content="head " + "查" * 100_000 + " # 7 files")
-
-    content = run(box_with(long), "read_file").result.content
-    assert len(content.encode()) <= 64 * 1024
-    assert content.startswith("head 查")
-    assert content.endswith("查 # 7 files")
-    assert "of 300015 bytes cut here" in content
-    assert "\ufffd" not in content
 
 
 def test_set_fields_win_over_settings_and_stay_in_bounds() -> None:
