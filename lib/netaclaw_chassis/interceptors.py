@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 
@@ -16,8 +16,8 @@ from netaclaw_chassis.errors import NetaclawError, abort
 
 log = logging.getLogger(__name__)
 
-Handler = grpc.RpcMethodHandler[Any, Any]
-Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _QUIET = ("/grpc.health.v1.Health/", "/grpc.reflection.")
