@@ -1,0 +1,229 @@
+"""The whole suite as child processes: started in order, watched over, stopped in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from netaclaw_cli import child as children
+from netaclaw_cli.child import Child, ServiceFailed
+from netaclaw_cli.logs import keep_bounded
+from netaclaw_cli.topology import GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
+
+STOP_S = 4.4
+"""All services together; what is left then is killed, so that everything is gone within 5 s."""
+_SLOTS_S = {"gateway": 0.8, "orchestrator": 1.5, "runner": 0.8}
+"""How long a service may stop before the next one is asked to, too; the store has the rest."""
+_POSTMASTER_TIMEOUT_S = 5.0
+
+MAX_DEATHS = 5
+DEATHS_WITHIN_S = 60.0
+_FIRST_PAUSE_S = 0.2
+_LOG_CHECK_S = 15.0
+
+_STOP_POSTMASTER = """
+import pathlib, sys
+from netaclaw_store.embedded import stop_postmaster
+stop_postmaster(pathlib.Path(sys.argv[1]))
+"""
+"""Run by a process of its own: the command line imports no service."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOptions:
+    """How to run the suite."""
+
+    data_dir: Path
+    workspaces: Mapping[str, Path] = field(default_factory=dict)
+    base_port: int = 0
+    """Port of the gateway, followed by those of the others; 0: any free ones."""
+    logs_to_files: bool = True
+    """To <data_dir>/logs/<service>.log; otherwise to stderr."""
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    throw_away: bool = False
+    """The data need not survive a power cut."""
+
+
+class Suite:
+    """An async context: the suite runs inside it, and nothing of it is left after it.
+
+    Entering raises ServiceFailed. A service that dies is started again on the same ports; after MAX_DEATHS deaths
+    within DEATHS_WITHIN_S `failed` says why, and the caller is to leave.
+    """
+
+    def __init__(self, options: SuiteOptions, report: Callable[[str], None] = lambda line: None) -> None:
+        self._options = options
+        self._report = report
+        self._run_dir = options.data_dir / "run-suite"
+        self._addresses: dict[tuple[str, str], str] = {}
+        self._ports: dict[str, dict[str, int]] = {}
+        self._children: dict[str, Child] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lock: int | None = None
+        self._store_failed = False
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def address(self) -> str:
+        """host:port of the gateway."""
+        return self._addresses[GATEWAY, "public"]
+
+    def pid(self, service: str) -> int:
+        """Process id of a service."""
+        return self._children[service].pid
+
+    def ports(self, service: str) -> Mapping[str, str]:
+        """What a service announced."""
+        return self._children[service].ports
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._prepare()
+            for service in SERVICES:
+                self._ports[service.name] = wanted_ports(service, self._options.base_port)
+                await self._start(service)
+            self._tasks = [asyncio.create_task(self._keep(service)) for service in SERVICES]
+            self._tasks.append(asyncio.create_task(self._watch_logs()))
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Stop everything in reverse order; answers when nothing is left. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        deadline = time.monotonic() + STOP_S
+        running = [child for child in reversed(self._children.values()) if child.exit_code is None]
+        for child in running:
+            child.terminate()
+            slot = min(_SLOTS_S.get(child.service.name, STOP_S), deadline - time.monotonic())
+            await _gone([child], slot)
+        await _gone(running, deadline - time.monotonic())
+        await self._cut([child for child in running if child.exit_code is None])
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def kill(self) -> None:
+        """End every service at once; `stop` is still to be called."""
+        for child in self._children.values():
+            child.kill_group()
+
+    async def _cut(self, left: list[Child]) -> None:
+        for child in left:
+            self._report(f"{child.service.name} does not stop and is killed")
+            child.kill_group()
+            await child.wait()
+        store = self._children.get(STORE)
+        if self._store_failed or (store is not None and store.exit_code):  # it may have left its Postgres
+            await self._stop_postmaster()
+            self._store_failed = False
+
+    async def _stop_postmaster(self) -> None:
+        if self._options.environ.get("NETACLAW_DATABASE_URL"):
+            return
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-c", _STOP_POSTMASTER, str(self._options.data_dir)),
+            env=self._options.environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            await asyncio.wait_for(process.wait(), _POSTMASTER_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            self._report(f"the embedded Postgres in {self._options.data_dir} may still be running")
+
+    def _prepare(self) -> None:
+        data_dir = self._options.data_dir
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._run_dir.mkdir(mode=0o700, exist_ok=True)
+            if self._options.logs_to_files:
+                (data_dir / "logs").mkdir(mode=0o700, exist_ok=True)
+            self._lock = os.open(self._run_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServiceFailed(f"the data directory {data_dir} is in use by another suite") from None
+        except OSError as error:
+            raise ServiceFailed(f"the data directory {data_dir} is not writable: {error.strerror}") from None
+
+    async def _start(self, service: Service) -> None:
+        own = {
+            "NETACLAW_DATA_DIR": str(self._options.data_dir),
+            "NETACLAW_WORKSPACES": ",".join(f"{name}={path}" for name, path in self._options.workspaces.items()),
+        }
+        if self._options.throw_away:
+            own["NETACLAW_EMBEDDED_FSYNC"] = "0"
+        made = environment(service, self._options.environ, own, self._ports[service.name], self._addresses)
+        self._store_failed |= service.name == STORE  # until it serves
+        child = await children.start(service, made, self._run_dir, self._log_of(service))
+        self._store_failed &= service.name != STORE
+        self._children[service.name] = child
+        for name in service.ports:
+            address = child.ports[name]
+            self._addresses[service.name, name] = address
+            self._ports[service.name][name] = int(address.rpartition(":")[2])
+
+    def _log_of(self, service: Service) -> Path | None:
+        return self._options.data_dir / "logs" / f"{service.name}.log" if self._options.logs_to_files else None
+
+    async def _keep(self, service: Service) -> None:
+        """Start a service again each time that it dies, until it dies too often."""
+        deaths: deque[float] = deque(maxlen=MAX_DEATHS)
+        reason = await self._death_of(service)
+        while True:
+            deaths.append(time.monotonic())
+            if len(deaths) == MAX_DEATHS and deaths[-1] - deaths[0] < DEATHS_WITHIN_S:
+                if not self.failed.done():
+                    self.failed.set_result(reason)
+                return
+            self._report(f"{reason}; starting it again")
+            await asyncio.sleep(_FIRST_PAUSE_S * 2 ** (len(deaths) - 1))
+            try:
+                await self._start(service)
+            except ServiceFailed as error:
+                reason = str(error)
+            else:
+                reason = await self._death_of(service)
+
+    async def _death_of(self, service: Service) -> str:
+        child = self._children[service.name]
+        await child.wait()
+        child.kill_group()
+        return f"{service.name}: {child.last_words()}"
+
+    async def _watch_logs(self) -> None:
+        while self._options.logs_to_files:
+            for service in SERVICES:
+                log = self._log_of(service)
+                if log is not None:
+                    await asyncio.to_thread(keep_bounded, log)
+            await asyncio.sleep(_LOG_CHECK_S)
+
+
+async def _gone(group: list[Child], within_s: float) -> None:
+    """Wait for the end of all of them, but not longer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, within_s)):
+            await asyncio.gather(*(child.wait() for child in group))
