@@ -37,6 +37,8 @@ class ModelSettings:
     def __post_init__(self) -> None:
         if self.openai_base_url and not _is_http(self.openai_base_url):
             raise ValueError("NETACLAW_OPENAI_BASE_URL must be an http:// or https:// address")
+        if self.openai_api_key and "@" in urlsplit(self.openai_base_url).netloc:
+            raise ValueError("NETACLAW_OPENAI_BASE_URL must not hold credentials beside NETACLAW_OPENAI_API_KEY")
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> ModelSettings:

@@ -94,8 +94,6 @@ class OpenAIModel:
         except ModelError as error:
             error.usage = assembler.usage
             raise
-        except aiohttp.InvalidURL:
-            raise ProviderError("the provider's address is no URL", reason="MODEL_REFUSED", retryable=False) from None
         except (aiohttp.ClientError, OSError) as error:
             # Only the kind of failure, and no chained cause: the library's text may hold address and credentials.
             failure = f"the connection to the model provider failed ({type(error).__name__})"
@@ -124,6 +122,10 @@ class OpenAIModel:
                 response = await self._session.post(self._url, data=body, headers=self._headers, allow_redirects=False)
         except TimeoutError:
             raise watch.stalled() from None
+        except ValueError:  # an address that is no URL, or that has credentials beside the key
+            raise ProviderError(
+                "the model provider's address is not usable", reason="MODEL_REFUSED", retryable=False
+            ) from None
         if response.status != 200:
             try:
                 raise fault_of_status(response.status, await _error_object(response, watch), _retry_after_s(response))

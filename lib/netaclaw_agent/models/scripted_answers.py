@@ -120,7 +120,8 @@ def _largest(goal: Goal, content: str) -> str:
     if not files:
         return f"There are no files {_place(goal)}."
     rows = [f"{n}. {file.path}: {file.size_bytes} bytes" for n, file in enumerate(files, 1)]
-    return "\n".join([f"The {len(files)} largest files {_place(goal)}:", *rows])
+    heading = "The largest file" if len(files) == 1 else f"The {len(files)} largest files"
+    return "\n".join([f"{heading} {_place(goal)}:", *rows])
 
 
 def _list(goal: Goal, content: str) -> str:
@@ -141,7 +142,8 @@ def _rpcs(goal: Goal, content: str) -> str:
     for path in paths:
         text.append(f"\n{path}")
         text += [f"- {rpc.name}: {rpc.comment or '(no comment)'}" for rpc in rpcs if rpc.path == path]
-    if not read_found(content).is_whole:
+    found = read_found(content)
+    if not found.is_whole or found.matches != len(rpcs):
         text.append("\nThe search was cut; there may be more.")
     return "\n".join(text)
 

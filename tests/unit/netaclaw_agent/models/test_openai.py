@@ -1,0 +1,378 @@
+"""The OpenAI-compatible provider against a real streaming server on loopback."""
+
+import asyncio
+import json
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
+from netaclaw.session.v1.entry_pb2 import (
+    FinishReason,
+    Message,
+    MessageRole,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolCallState,
+    ToolResult,
+)
+from netaclaw.tool.v1.tool_pb2 import ToolManifest
+from netaclaw_agent.loop import calls_of, text_of, user_message
+from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from netaclaw_agent.models.faults import ModelStalled, ProviderError
+from netaclaw_agent.models.openai import OpenAIModel, StreamLimits
+from tests.fakes.openai_server import Call, Cut, FakeOpenAI, Hang, Raw, Reply, Rule, Text, Thinking, Tokens, Wait
+
+CASES = Path(__file__).parents[3] / "cases"
+KEY = "canary-key-0123"
+PROMPT = "canary-prompt-4567"
+PATIENT = StreamLimits(first_token_s=30, idle_s=30, total_s=60)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeOpenAI]:
+    async with FakeOpenAI(lambda _: Reply([Text("ok")])) as running:
+        yield running
+
+
+@pytest.fixture
+async def model(server: FakeOpenAI) -> AsyncIterator[OpenAIModel]:
+    made = make_model(server.base_url)
+    yield made
+    await made.close()
+
+
+def make_model(base_url: str, limits: StreamLimits = PATIENT) -> OpenAIModel:
+    return OpenAIModel(name="openai", base_url=base_url, api_key=KEY, model="m", context_window=1000, limits=limits)
+
+
+def stream(model: OpenAIModel, call: ModelCall | None = None) -> AsyncGenerator[ModelEvent, None]:
+    numbers = count(1)
+    events = model.stream(
+        call or ModelCall(system="", messages=[user_message(PROMPT)]), new_id=lambda: f"ours-{next(numbers)}"
+    )
+    assert isinstance(events, AsyncGenerator)
+    return events
+
+
+async def finished(model: OpenAIModel, call: ModelCall | None = None) -> Message:
+    events = [event async for event in stream(model, call)]
+    assert isinstance(events[-1], Finished)
+    return events[-1].message
+
+
+async def failure(model: OpenAIModel, shown: list[ModelEvent] | None = None) -> ModelError:
+    kept = shown if shown is not None else []
+
+    async def read() -> None:
+        async for event in stream(model):
+            kept.append(event)
+
+    with pytest.raises(ModelError) as caught:
+        await read()
+    told = "".join(traceback.format_exception(caught.value))
+    assert "canary" not in told
+    return caught.value
+
+
+def raw(*data: bytes) -> Rule:
+    return lambda _: Reply([Raw(piece) for piece in data], raw_body=True)
+
+
+async def test_deltas_come_in_order_then_one_finished_message(server: FakeOpenAI, model: OpenAIModel) -> None:
+    server.rule = lambda _: Reply(
+        [Thinking("Hm."), Text("Hello "), Text("wörld"), Call("f", '{"a": 1}', "k"), Tokens(12, 5, 4, 2)]
+    )
+    events = [event async for event in stream(model)]
+    assert events[:-1] == [ThinkingDelta("Hm."), TextDelta("Hello "), TextDelta("wörld")]
+    assert isinstance(events[-1], Finished)
+    message = events[-1].message
+    assert text_of(message) == "Hello wörld"
+    assert [(c.call_id, c.provider_call_id, c.arguments_json) for c in calls_of(message)] == [
+        ("ours-1", "k", '{"a": 1}')
+    ]
+    usage = message.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_input_tokens, usage.reasoning_tokens) == (12, 5, 4, 2)
+    assert message.finish_reason == FinishReason.FINISH_REASON_TOOL_CALLS
+
+
+async def test_the_request_has_key_model_stream_and_usage(server: FakeOpenAI, model: OpenAIModel) -> None:
+    await finished(model, ModelCall(system="Be brief.", messages=[user_message("Hi")], max_output_tokens=9))
+    [request] = server.requests
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.body == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 9,
+    }
+
+
+async def test_a_thinking_level_becomes_an_effort(server: FakeOpenAI, model: OpenAIModel) -> None:
+    for level in (ThinkingLevel.THINKING_LEVEL_HIGH, ThinkingLevel.THINKING_LEVEL_OFF):
+        await finished(model, ModelCall(system="", messages=[user_message("Hi")], thinking_level=level))
+    assert [request.body.get("reasoning_effort") for request in server.requests] == ["high", None]
+
+
+async def test_tools_are_sent_with_their_schema(server: FakeOpenAI, model: OpenAIModel) -> None:
+    tool = ToolManifest(tool_name="f", description="Does f.", parameters_json='{"type":"object"}')
+    await finished(model, ModelCall(system="", messages=[user_message("Hi")], tools=[tool]))
+    function = {"name": "f", "description": "Does f.", "parameters": {"type": "object"}}
+    assert server.requests[0].body["tools"] == [{"type": "function", "function": function}]
+
+
+def answered(call_id: str, arguments: str, **more: Any) -> Part:
+    return Part(
+        tool_call=ToolCallPart(
+            call_id=call_id, provider_call_id="lookup:0", tool_name="lookup", arguments_json=arguments, **more
+        )
+    )
+
+
+async def test_every_call_goes_back_under_our_id_with_exactly_one_result(
+    server: FakeOpenAI, model: OpenAIModel
+) -> None:
+    spoken = Message(
+        role=MessageRole.MESSAGE_ROLE_ASSISTANT,
+        parts=[
+            Part(thinking=ThinkingPart(text="secret thought")),
+            Part(text=TextPart(text="Looking.")),
+            answered("id-1", '{"b":1,"a":2,"b":3}', result=ToolResult(content="one")),
+            answered("id-2", '{"n": 1e400}', result=ToolResult(content="bad", is_error=True)),
+            answered("id-3", "", state=ToolCallState.TOOL_CALL_STATE_IN_DOUBT),
+            answered("id-4", "{broken", state=ToolCallState.TOOL_CALL_STATE_PENDING),
+        ],
+    )
+    silent = Message(role=MessageRole.MESSAGE_ROLE_ASSISTANT)
+    await finished(model, ModelCall(system="", messages=[user_message("Go"), spoken, silent, user_message("On")]))
+    _, assistant, *results, last = server.requests[0].body["messages"]
+    assert assistant["content"] == "Looking."
+    assert [(c["id"], c["function"]["arguments"]) for c in assistant["tool_calls"]] == [
+        ("id-1", '{"b":1,"a":2,"b":3}'),
+        ("id-2", '{"n": 1e400}'),
+        ("id-3", "{}"),
+        ("id-4", '{"invalid_arguments": "{broken"}'),
+    ]
+    assert [(r["role"], r["tool_call_id"]) for r in results] == [("tool", f"id-{n}") for n in (1, 2, 3, 4)]
+    assert [r["content"] for r in results[:2]] == ["one", "Error: bad"]
+    assert "not known" in results[2]["content"]
+    assert "never began" in results[3]["content"]
+    assert last == {"role": "user", "content": "On"}
+    assert "secret thought" not in json.dumps(server.requests[0].body)
+
+
+async def test_case_07_arrives_whole_over_a_real_connection(server: FakeOpenAI, model: OpenAIModel) -> None:
+    case = json.loads((CASES / "model-stream-07.chunks.json").read_text(encoding="utf-8"))
+    server.rule = raw(*(bytes.fromhex(piece) for piece in case["chunks_hex"]))
+    message = await finished(model)
+    assert text_of(message) == case["expect"]["text"]
+    assert json.loads(calls_of(message)[0].arguments_json) == case["expect"]["arguments"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tools", "text"),
+    [
+        ("model-stream-03.sse", ["add_numbers", "read_note"], ""),
+        ("model-stream-04-round1.sse", ["lookup", "lookup"], ""),
+        ("model-stream-05.sse", ["read_note", "read_note"], "Let me look."),
+        ("model-stream-09.sse", [], "ok then"),
+    ],
+)
+async def test_case_bodies_arrive_as_stated(
+    server: FakeOpenAI, model: OpenAIModel, name: str, tools: list[str], text: str
+) -> None:
+    server.rule = raw((CASES / name).read_bytes())
+    message = await finished(model)
+    assert [call.tool_name for call in calls_of(message)] == tools
+    assert text_of(message) == text
+
+
+async def test_a_finished_call_leaves_its_connection_for_the_next(server: FakeOpenAI, model: OpenAIModel) -> None:
+    for _ in range(3):
+        await finished(model)
+    assert len({request.client_port for request in server.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable", "reason"),
+    [
+        (400, False, "MODEL_REFUSED"),
+        (401, False, "MODEL_REFUSED"),
+        (302, False, "MODEL_REFUSED"),
+        (408, True, "MODEL_UNAVAILABLE"),
+        (429, True, "MODEL_UNAVAILABLE"),
+        (500, True, "MODEL_UNAVAILABLE"),
+        (503, True, "MODEL_UNAVAILABLE"),
+    ],
+)
+async def test_http_errors_are_typed_and_echo_nothing(
+    server: FakeOpenAI, model: OpenAIModel, status: int, retryable: bool, reason: str
+) -> None:
+    echo = {"message": f"{PROMPT} {KEY}", "type": "some_error", "code": KEY, "param": PROMPT}
+    server.rule = lambda _: Reply(status=status, error=echo, headers={"Location": "http://127.0.0.1:1/"})
+    error = await failure(model)
+    assert (error.retryable, error.reason) == (retryable, reason)
+    assert str(error) == f"the model provider answered HTTP {status} (some_error)"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("7", 7.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)]
+)
+async def test_the_wait_that_a_provider_asks_for_is_kept(
+    server: FakeOpenAI, model: OpenAIModel, value: str, seconds: float | None
+) -> None:
+    server.rule = lambda _: Reply(status=429, headers={"Retry-After": value})
+    error = await failure(model)
+    assert isinstance(error, ProviderError)
+    assert error.retry_after_s == seconds
+
+
+async def test_a_server_that_is_not_there_is_a_retryable_error(server: FakeOpenAI) -> None:
+    gone = make_model("http://127.0.0.1:1/v1")
+    error = await failure(gone)
+    assert error.retryable
+    assert error.reason == "MODEL_UNAVAILABLE"
+    await gone.close()
+
+
+@pytest.mark.parametrize("url", ["http://user:canary-pass@127.0.0.1:1/v1", "http://", "nonsense"])
+async def test_an_address_that_cannot_be_used_is_a_final_error(url: str) -> None:
+    model = make_model(url)
+    error = await failure(model)
+    assert not error.retryable
+    await model.close()
+
+
+async def test_a_cut_in_the_middle_is_an_error_after_the_partial_text(server: FakeOpenAI, model: OpenAIModel) -> None:
+    server.rule = lambda _: Reply([Text("half"), Cut()])
+    shown: list[ModelEvent] = []
+    error = await failure(model, shown)
+    assert error.retryable
+    assert shown == [TextDelta("half")]
+
+
+async def test_a_body_that_just_ends_is_an_error(server: FakeOpenAI, model: OpenAIModel) -> None:
+    server.rule = raw(b'data: {"choices":[{"delta":{"content":"half"}}]}\n\ndata: {"choi')
+    shown: list[ModelEvent] = []
+    error = await failure(model, shown)
+    assert "ended early" in str(error)
+    assert shown == [TextDelta("half")]
+
+
+async def test_a_broken_event_takes_nothing_from_those_before_it(server: FakeOpenAI, model: OpenAIModel) -> None:
+    server.rule = raw(b'data: {"choices":[{"delta":{"content":"half"}}]}\n\ndata: {canary\n\n')
+    shown: list[ModelEvent] = []
+    error = await failure(model, shown)
+    assert "not JSON" in str(error)
+    assert shown == [TextDelta("half")]
+
+
+async def test_an_error_in_the_stream_keeps_the_usage_that_was_reported(server: FakeOpenAI, model: OpenAIModel) -> None:
+    server.rule = raw(b'data: {"choices":[],"usage":{"prompt_tokens":5}}\n\ndata: {"error":{"code":500}}\n\n')
+    error = await failure(model)
+    assert error.usage.input_tokens == 5
+    assert error.usage.model_calls == 1
+
+
+async def test_an_answer_that_is_no_stream_is_read_as_one(server: FakeOpenAI, model: OpenAIModel) -> None:
+    body = {"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}
+    server.rule = lambda _: Reply(
+        [Raw(json.dumps(body).encode())], raw_body=True, headers={"Content-Type": "application/json"}
+    )
+    message = await finished(model)
+    assert text_of(message) == "whole"
+    assert message.usage.input_tokens == 3
+
+
+@pytest.mark.parametrize("first", [[], [Raw(b": ping\n\n"), Raw(b": ping\n\n")]])
+async def test_silence_before_the_first_token_is_a_stall(server: FakeOpenAI, first: list[Raw]) -> None:
+    impatient = make_model(server.base_url, StreamLimits(first_token_s=0.05, idle_s=30, total_s=60))
+    server.rule = lambda _: Reply([*first, Hang()])
+    try:
+        error = await failure(impatient)
+        assert isinstance(error, ModelStalled)
+        assert "no first token" in str(error)
+    finally:
+        await impatient.close()
+
+
+async def test_comments_alone_do_not_keep_a_stream_alive(server: FakeOpenAI) -> None:
+    impatient = make_model(server.base_url, StreamLimits(first_token_s=30, idle_s=0.1, total_s=60))
+    server.rule = lambda _: Reply([Text("a"), *[Raw(b": ping\n\n")] * 5, Hang()])
+    shown: list[ModelEvent] = []
+    try:
+        error = await failure(impatient, shown)
+        assert isinstance(error, ModelStalled)
+        assert "sent nothing for" in str(error)
+        assert shown == [TextDelta("a")]
+    finally:
+        await impatient.close()
+
+
+async def test_the_whole_call_has_a_limit_of_its_own(server: FakeOpenAI) -> None:
+    impatient = make_model(server.base_url, StreamLimits(first_token_s=30, idle_s=30, total_s=0.1))
+    server.rule = lambda _: Reply([Text("a"), Hang()])
+    try:
+        error = await failure(impatient)
+        assert "not finished within" in str(error)
+    finally:
+        await impatient.close()
+
+
+async def test_text_is_given_out_before_the_answer_is_whole(server: FakeOpenAI, model: OpenAIModel) -> None:
+    more = asyncio.Event()
+    server.rule = lambda _: Reply([Text("first"), Wait(more), Text(" last")])
+    events = stream(model)
+    assert await anext(events) == TextDelta("first")
+    more.set()
+    assert [event async for event in events if isinstance(event, TextDelta)] == [TextDelta(" last")]
+
+
+async def test_closing_the_iterator_closes_the_connection(server: FakeOpenAI, model: OpenAIModel) -> None:
+    left = asyncio.Event()
+
+    class Leaving(asyncio.Event):
+        async def wait(self) -> Any:
+            try:
+                return await super().wait()
+            except asyncio.CancelledError:
+                left.set()
+                raise
+
+    server.rule = lambda _: Reply([Text("first"), Wait(Leaving())])
+    events = stream(model)
+    assert await anext(events) == TextDelta("first")
+    await events.aclose()
+    await asyncio.wait_for(left.wait(), 10)
+
+
+async def test_cancelling_the_reader_closes_the_connection(server: FakeOpenAI, model: OpenAIModel) -> None:
+    asked = asyncio.Event()
+
+    def rule(_: dict[str, Any]) -> Reply:
+        asked.set()
+        return Reply([Hang()])
+
+    server.rule = rule
+    reader = asyncio.create_task(finished(model))
+    await asked.wait()
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    server.rule = lambda _: Reply([Text("ok")])
+    assert text_of(await finished(model)) == "ok"
+
+
+async def test_a_closed_model_refuses_calls(server: FakeOpenAI, model: OpenAIModel) -> None:
+    await finished(model)
+    await model.close()
+    await model.close()
+    assert "closed" in str(await failure(model))
