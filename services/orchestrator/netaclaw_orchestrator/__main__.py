@@ -8,13 +8,18 @@ from contextlib import AbstractAsyncContextManager
 
 from netaclaw_agent.models.catalogue import ModelCatalogue, ModelSettings
 from netaclaw_chassis import lifecycle
-from netaclaw_chassis.settings import read
+from netaclaw_chassis.settings import SettingsError, read
 from netaclaw_orchestrator.app import open_app
 from netaclaw_orchestrator.settings import Settings
 
 
 def _open() -> AbstractAsyncContextManager[lifecycle.Ports]:
-    return open_app(read(Settings, os.environ), ModelCatalogue(ModelSettings.from_environ(os.environ)))
+    settings = read(Settings, os.environ)
+    try:
+        models = ModelSettings.from_environ(os.environ)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    return open_app(settings, ModelCatalogue(models))
 
 
 if __name__ == "__main__":
