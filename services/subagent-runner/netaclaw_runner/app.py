@@ -1,0 +1,55 @@
+"""The runner's composition root."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from netaclaw.subagent.v1 import runner_service_pb2 as runner_pb2
+from netaclaw.subagent.v1.runner_service_pb2_grpc import add_RunnerServiceServicer_to_server
+from netaclaw_agent.models.catalogue import ModelCatalogue
+from netaclaw_chassis.lifecycle import Ports, StartError
+from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
+from netaclaw_runner.hosts import ToolHosts
+from netaclaw_runner.launcher import ExecLauncher, Launcher
+from netaclaw_runner.limits import Limits
+from netaclaw_runner.service import RunnerService
+from netaclaw_runner.settings import ATTACH_GRACE_S, RunnerSettings
+from netaclaw_runner.supervisor import Supervisor
+from netaclaw_runner.workspaces import Workspaces
+
+
+@asynccontextmanager
+async def open_app(
+    settings: RunnerSettings,
+    models: ModelCatalogue | None = None,
+    *,
+    limits: Limits | None = None,
+    launcher: Launcher | None = None,
+) -> AsyncIterator[Ports]:
+    """A serving runner, and its address as "internal". Models that were handed in stay the caller's.
+
+    On the way out it takes no new work, ends every run and tool host, lets their streams finish, and stops serving.
+    """
+    limits = replace(limits or Limits(), hold_s=settings.lease_seconds + ATTACH_GRACE_S)
+    launcher = launcher or ExecLauncher()
+    workspaces = Workspaces(settings.data_dir, settings.workspaces)
+    catalogue = models or ModelCatalogue(settings.models)
+    supervisor = Supervisor(launcher, catalogue, workspaces, limits=limits, max_workers=settings.max_workers)
+    hosts = ToolHosts(launcher, workspaces, limits=limits, max_hosts=settings.max_workers)
+    service = RunnerService(supervisor, hosts, max_workers=settings.max_workers)
+    name = runner_pb2.DESCRIPTOR.services_by_name["RunnerService"].full_name
+    server = GrpcServer(settings.host, settings.port, [Servicer(name, add_RunnerServiceServicer_to_server, service)])
+    try:
+        await server.start()
+    except PortInUse as error:
+        raise StartError(str(error)) from error
+    try:
+        yield {"internal": server.address}
+    finally:
+        await supervisor.stop()
+        await hosts.stop()
+        await server.stop()
+        if models is None:
+            await catalogue.close()

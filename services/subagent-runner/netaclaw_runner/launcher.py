@@ -1,0 +1,234 @@
+"""How workers come into being and how they are made to go.
+
+A launcher is all that a later, stronger isolation replaces: the rest of the runner sees a process id, a socket, a
+stderr pipe, and a handle that confirms the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import google.protobuf
+
+import netaclaw
+import netaclaw_agent
+import netaclaw_runner
+
+MINIMAL_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
+"""Everything that a worker's environment holds. Nothing of the runner's own is passed on."""
+
+BOOT = """\
+import json, sys
+options = json.loads(sys.argv[1])
+sys.path.extend(options["paths"])
+from netaclaw_runner.worker.bootstrap import main
+sys.exit(main(options))
+"""
+
+_GROUP_POLL_S = 0.005
+_GROUP_GONE_S = 1.0
+
+
+class LaunchError(Exception):
+    """A worker could not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReport:
+    """Which protections a worker gets, by name."""
+
+    in_force: Sequence[str]
+    missing: Sequence[str]
+
+
+class WorkerHandle(Protocol):
+    """One worker's process tree."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id on this machine."""
+        ...
+
+    @property
+    def channel(self) -> socket.socket:
+        """Our end of its socket; whoever takes it closes it."""
+        ...
+
+    @property
+    def stderr_fd(self) -> int:
+        """Our end of its stderr and stdout; whoever takes it closes it."""
+        ...
+
+    async def exited(self) -> int:
+        """Wait for the worker's own exit. The exit code, or the negative number of the signal that ended it.
+
+        May be called often and by many; cancelling a waiter changes nothing.
+        """
+        ...
+
+    def signal_tree(self, number: int) -> None:
+        """Signal the worker and all processes of its tree. No error when they are gone."""
+        ...
+
+    async def finish(self) -> bool:
+        """After the exit: kill what is left of the tree, reap, and confirm. False when something would not go."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts workers."""
+
+    @property
+    def sandbox(self) -> SandboxReport:
+        """What workers of this launcher get."""
+        ...
+
+    async def launch(self, workspace_fd: int | None) -> WorkerHandle:
+        """Start one worker, in its own session, on an optional workspace directory. Raises LaunchError.
+
+        The descriptor stays the caller's.
+        """
+        ...
+
+
+class ExecLauncher:
+    """Starts each worker as a fresh interpreter without site-packages of its own, in a process group of its own."""
+
+    def __init__(self, boot: str = BOOT) -> None:
+        """`boot` is the program text that the interpreter runs, with the options as JSON in its first argument."""
+        self._boot = boot
+        self._paths = import_paths()
+
+    @property
+    def sandbox(self) -> SandboxReport:
+        in_force = ["process", "process_group", "minimal_env", "no_inherited_fds"]
+        if sys.platform == "linux":
+            in_force.append("pdeathsig")
+        missing = ["uid", "pid_namespace", "net_namespace", "ipc_namespace", "rlimits", "landlock", "seccomp"]
+        return SandboxReport(in_force, missing)
+
+    async def launch(self, workspace_fd: int | None) -> WorkerHandle:
+        # Called on the event loop's own thread on purpose: the worker dies with the thread that started it.
+        ours, theirs = socket.socketpair()
+        stderr_read, stderr_write = os.pipe()
+        options = {"paths": self._paths, "channel": theirs.fileno(), "workspace": workspace_fd, "parent": os.getpid()}
+        kept = [theirs.fileno()] + ([] if workspace_fd is None else [workspace_fd])
+        try:
+            process = self._spawn(options, kept, stderr_write)
+        except OSError as error:
+            ours.close()
+            os.close(stderr_read)
+            raise LaunchError(f"a worker could not be started: {error.strerror}") from error
+        finally:
+            theirs.close()
+            os.close(stderr_write)
+        return _GroupHandle(process, ours, stderr_read)
+
+    def _spawn(self, options: Mapping[str, object], kept: Sequence[int], output: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter and text
+            [sys.executable, "-I", "-S", "-c", self._boot, json.dumps(options)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=MINIMAL_ENVIRONMENT,
+            cwd="/",
+            close_fds=True,
+            pass_fds=kept,
+            start_new_session=True,
+        )
+
+
+class _GroupHandle:
+    """A child of this process that leads a process group."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, stderr_fd: int) -> None:
+        self._process = process
+        self._channel = channel
+        self._stderr_fd = stderr_fd
+        self._exit = asyncio.get_running_loop().create_task(_wait(process.pid))
+        self._finished = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def channel(self) -> socket.socket:
+        return self._channel
+
+    @property
+    def stderr_fd(self) -> int:
+        return self._stderr_fd
+
+    async def exited(self) -> int:
+        return await asyncio.shield(self._exit)
+
+    def signal_tree(self, number: int) -> None:
+        # Until finish() reaps it, the leader's pid, and so the group's number, cannot be another's.
+        if not self._finished:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    async def finish(self) -> bool:
+        await self.exited()
+        self.signal_tree(signal.SIGKILL)
+        self._finished = True
+        self._process.wait()  # it has exited: this only reaps
+        return await self._group_gone()
+
+    async def _group_gone(self) -> bool:
+        """Orphans of the group are another's to reap: look until none is left."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _GROUP_GONE_S
+        while loop.time() < deadline:
+            try:
+                os.killpg(self._process.pid, 0)
+            except (ProcessLookupError, PermissionError):
+                return True
+            await asyncio.sleep(_GROUP_POLL_S)
+        return False
+
+
+async def _wait(pid: int) -> int:
+    """Wait for a child's exit without reaping it."""
+    loop = asyncio.get_running_loop()
+    if not hasattr(os, "pidfd_open"):
+        return await loop.run_in_executor(None, _wait_blocking, pid)
+    fd = os.pidfd_open(pid)
+    readable = asyncio.Event()
+    loop.add_reader(fd, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+    return _wait_blocking(pid)
+
+
+def _wait_blocking(pid: int) -> int:
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if found is None:
+        return 0
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
+def import_paths() -> list[str]:
+    """Where a worker finds what it imports, by name: no .pth file is read, no other package is looked for."""
+    places = [
+        Path(netaclaw_runner.__file__).parents[1],
+        Path(netaclaw_agent.__file__).parents[1],
+        Path(netaclaw.__file__).parents[1],
+        Path(google.protobuf.__file__).parents[2],
+    ]
+    return list(dict.fromkeys(str(place.resolve()) for place in places))

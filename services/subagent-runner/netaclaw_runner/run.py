@@ -1,0 +1,358 @@
+"""One run: a worker, its task, and exactly one end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+
+from google.protobuf.message import Message
+
+from netaclaw.chat.v1.event_pb2 import StreamChannel
+from netaclaw.session.v1.entry_pb2 import FinishReason, ToolCallPart, ToolResult
+from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
+from netaclaw.subagent.v1 import envelope_pb2 as pb
+from netaclaw.subagent.v1.runner_service_pb2 import RunCommand, RunEnded, RunEvent, WorkerStarted
+from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw_agent.model import Model, NewId
+from netaclaw_agent.tool import Handler
+from netaclaw_agent.tools.files import FILE_TOOLS
+from netaclaw_agent.tools.results import cut_middle
+from netaclaw_runner.child_log import ChildLog
+from netaclaw_runner.clocks import Clocks
+from netaclaw_runner.ending import End, Ending, Manner, cancelled, failed
+from netaclaw_runner.events import EventStream, Reader
+from netaclaw_runner.launcher import Launcher, LaunchError
+from netaclaw_runner.limits import Limits
+from netaclaw_runner.model_desk import ModelDesk
+from netaclaw_runner.protocol import PROTOCOL_VERSION, Line
+from netaclaw_runner.tool_ledger import ToolLedger
+from netaclaw_runner.toolbox import task_box
+from netaclaw_runner.transcript import Transcript
+from netaclaw_runner.worker_link import Violation, WorkerLink, describe_exit
+
+log = logging.getLogger(__name__)
+
+_COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
+_PARTIAL = SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL
+_FAILED = SubagentTaskState.SUBAGENT_TASK_STATE_FAILED
+_CUT = (FinishReason.FINISH_REASON_LENGTH, FinishReason.FINISH_REASON_CONTENT_FILTER)
+_MOST_WAITING = 1000
+
+
+class Run:
+    """Made with a task, executed once. All methods but `execute` return at once and may be called at any time."""
+
+    def __init__(
+        self,
+        envelope: pb.SubagentTaskEnvelope,
+        model: Model,
+        launcher: Launcher,
+        workspace_fd: int | None,
+        *,
+        limits: Limits,
+        new_id: NewId,
+    ) -> None:
+        """Takes ownership of the workspace's descriptor."""
+        self._envelope = envelope
+        self._model = model
+        self._launcher = launcher
+        self._workspace_fd = workspace_fd
+        self._limits = limits
+        self._ending = Ending()
+        self._link: WorkerLink | None = None
+        self._started = False
+        self._unsent: list[Message] = []
+        self._steering: set[str] = set()
+        self._child_log = ChildLog(limits.child_log_bytes)
+        self.generation = 0
+        """Of the owner that attends to it; the one that started it has 0."""
+        self.events = EventStream(
+            queued_bytes=limits.queued_bytes,
+            retained_bytes=limits.retained_bytes,
+            response_bytes=limits.response_bytes,
+        )
+        transcript = Transcript(
+            envelope.history,
+            envelope.policy.routes,
+            result_bytes=limits.result_bytes,
+            message_bytes=limits.message_bytes,
+        )
+        self._transcript = transcript
+        tools = task_box(envelope, self._could_bind).manifests
+        self._desk = ModelDesk(
+            self, envelope, model, tools, transcript, new_id=new_id, flush_s=limits.flush_s, room=self.events.room
+        )
+        self._ledger = ToolLedger(self, self._desk, transcript, envelope.budget, limits)
+        self._clocks = Clocks(envelope, limits, end=self.end, warn=self._desk.warn, waiting=self._cannot_move)
+
+    @property
+    def run_id(self) -> str:
+        """Its id; the task's too."""
+        return self._envelope.run_id
+
+    @property
+    def session_id(self) -> str:
+        """Its session."""
+        return self._envelope.session_id
+
+    @property
+    def pid(self) -> int:
+        """Its worker's process id; 0 before there is one."""
+        return self._link.pid if self._link is not None else 0
+
+    @property
+    def state(self) -> SubagentTaskState:
+        """RUNNING, then its end state."""
+        end = self._ending.end
+        return end.state if end is not None else SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING
+
+    @property
+    def attended(self) -> bool:
+        return self.events.read and not self._ending.over.is_set()
+
+    async def execute(self) -> None:
+        """Run the task to its end. Returns when nothing of it is alive and `ended` was emitted."""
+        self._clocks.run()
+        try:
+            await self._work()
+        except Exception as error:  # one broken run must not take the others with it
+            log.exception("a run broke", extra=self._ids())
+            self.end(failed(f"internal error in the runner: {type(error).__name__}"))
+        finally:
+            self._clocks.stop()
+            if self._workspace_fd is not None:
+                os.close(self._workspace_fd)
+            self._emit_end()
+
+    def obey(self, command: RunCommand) -> None:
+        """A caller's command. After the end it changes nothing."""
+        if self._ending.over.is_set():
+            return
+        kind = command.WhichOneof("command")
+        if kind == "cancel":
+            self.end(cancelled(command.cancel.reason))
+        elif kind == "steer":
+            if len(self._steering) < _MOST_WAITING:
+                self._steering.add(command.steer.request_id)
+                self.tell(command.steer)
+        elif kind == "proxy_tool_result":
+            self._ledger.proxy_result(command.proxy_tool_result)
+
+    def attend(self, after_no: int = 0) -> Reader:
+        """Become the run's caller. Raises OUT_OF_RANGE (see EventStream.open)."""
+        reader = self.events.open(after_no, self._desk.catch_up())
+        if not self._ending.over.is_set():
+            self._clocks.release()
+            self._desk.resume()
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """The caller is gone: hold the worker for the next one. Nothing happens when another took over before."""
+        if self.events.close(reader) and not self._ending.over.is_set():
+            self._clocks.hold()
+            log.info("the caller of a run is gone; its worker is held", extra=self._ids())
+
+    def emit(self, event: RunEvent) -> None:
+        self.events.add(event)
+
+    def tell(self, message: Message) -> None:
+        if self._link is None:
+            if len(self._unsent) < _MOST_WAITING:
+                self._unsent.append(message)
+        elif not self._link.send(message):
+            self.end(failed("the worker does not read its channel", Manner.ABRUPT))
+
+    def end(self, end: End) -> None:
+        if self._ending.decide(end):
+            state = SubagentTaskState.Name(end.state).removeprefix("SUBAGENT_TASK_STATE_")
+            log.info("run ends", extra={**self._ids(), "state": state, "pid": self.pid})
+
+    def note(self, fact: str) -> None:
+        self._child_log.note(fact)
+
+    def progress(self) -> None:
+        self._clocks.moved()
+
+    async def _work(self) -> None:
+        try:
+            link = await WorkerLink.open(self._launcher, self.run_id, self._workspace_fd, self._limits, self._child_log)
+        except LaunchError as error:
+            self.end(failed(str(error)))
+            return
+        self._link = link
+        log.info("worker started", extra={**self._ids(), "pid": link.pid})
+        self.tell(_for_worker(self._envelope))
+        for message in self._unsent:
+            self.tell(message)
+        reading = asyncio.create_task(self._read(link))
+        watching = asyncio.create_task(self._watch_exit(link, reading))
+        await self._ending.over.wait()
+        await self._desk.stop()
+        await self._stop(link)
+        for task in (reading, watching):
+            task.cancel()
+        await asyncio.wait([reading, watching])
+
+    async def _stop(self, link: WorkerLink) -> None:
+        end = self._ending.end
+        assert end is not None
+        farewell = pb.Cancel(reason=end.error) if end.manner is Manner.ASKED else None
+        await link.stop(farewell, abrupt=end.manner is Manner.ABRUPT)
+
+    async def _read(self, link: WorkerLink) -> None:
+        """Handle lines until end of file. After the end lines are read and dropped, so that the worker never waits."""
+        async for item in link.received():
+            if self._ending.over.is_set():
+                continue
+            try:
+                self._handle(item)
+            except Exception as error:
+                log.exception("a line could not be handled", extra=self._ids())
+                self.end(failed(f"internal error in the runner: {type(error).__name__}", Manner.ABRUPT))
+            await self.events.room()
+        try:
+            async with asyncio.timeout(self._limits.exit_s):
+                self.end(failed(describe_exit(await link.exited())))
+        except TimeoutError:
+            self.end(failed("the worker closed its channel before it had finished"))
+
+    async def _watch_exit(self, link: WorkerLink, reading: asyncio.Task[None]) -> None:
+        """A descendant may hold the channel open after the worker's exit: do not wait for its end of file."""
+        code = await link.exited()
+        await asyncio.wait([reading], timeout=self._limits.exit_s)
+        self.end(failed(describe_exit(code)))
+
+    def _handle(self, item: Line | Violation) -> None:
+        if isinstance(item, Violation):
+            self.end(failed(item.error, Manner.ABRUPT))
+            return
+        if not self._started and item.type not in ("run_start", "log"):
+            self.end(failed(f"the worker sent {item.type} before run_start", Manner.ABRUPT))
+            return
+        handler: Callable[..., None] | None = self._handlers().get(item.type)
+        if handler is None:
+            self.note(f"a {item.type} line is nothing for a run")
+            return
+        handler(item.message)
+        if item.type != "log":
+            self.progress()
+
+    def _handlers(self) -> dict[str, Callable[..., None]]:
+        return {
+            "run_start": self._on_run_start,
+            "model_request": self._desk.request,
+            "token": lambda line: self._desk.own_text(StreamChannel.STREAM_CHANNEL_TEXT, line.text),
+            "thinking": lambda line: self._desk.own_text(StreamChannel.STREAM_CHANNEL_THINKING, line.text),
+            "log": lambda line: self._child_log.log(line.level, line.message),
+            "tool_call": self._ledger.local,
+            "tool_result": self._ledger.result,
+            "proxy_tool_call": self._ledger.proxied,
+            "steer_taken": self._on_steer_taken,
+            "run_end": self._on_run_end,
+            "run_error": self._on_run_error,
+        }
+
+    def _on_run_start(self, line: pb.RunStart) -> None:
+        if self._started:
+            self.note("a second run_start was ignored")
+            return
+        if line.protocol_version != PROTOCOL_VERSION:
+            self.end(failed(f"the worker speaks version {line.protocol_version} of the protocol"))
+            return
+        self._started = True
+        self._clocks.started()
+        report = self._launcher.sandbox
+        self.emit(
+            RunEvent(
+                started=WorkerStarted(
+                    pid=self.pid,
+                    sandbox_in_force=[*report.in_force, *line.sandbox_in_force],
+                    sandbox_missing=[*report.missing, *line.sandbox_missing],
+                    model=self._model.name,
+                )
+            )
+        )
+
+    def _on_steer_taken(self, line: pb.SteerTaken) -> None:
+        if line.request_id not in self._steering:
+            self.note("a steer_taken for an unknown message was ignored")
+            return
+        self._steering.discard(line.request_id)
+        self.emit(RunEvent(steer_taken=line))
+
+    def _on_run_end(self, line: pb.RunEnd) -> None:
+        if line.state not in (_COMPLETED, _PARTIAL):
+            self.end(failed("the worker's run_end has no valid state", Manner.BY_ITSELF))
+        elif line.state == _COMPLETED and not line.final_output.strip():
+            self.end(failed("the answer was empty", Manner.BY_ITSELF))
+        else:
+            cut = self._transcript.last_finish in _CUT
+            answer = End(
+                _PARTIAL if cut else line.state,
+                line.error or ("the model was cut short" if cut else ""),
+                final_output=line.final_output,
+                raw_final_content=line.raw_final_content,
+                manner=Manner.BY_ITSELF,
+            )
+            self.end(answer)
+
+    def _on_run_error(self, line: pb.RunError) -> None:
+        self.end(End(_FAILED, line.error, partial_text=line.partial_text, manner=Manner.BY_ITSELF))
+
+    def _emit_end(self) -> None:
+        end = self._ending.end
+        assert end is not None
+        usual = end.manner is Manner.BY_ITSELF or end.state != _FAILED
+        diagnostics = self._child_log.diagnostics(with_tail=not usual)
+        if self._envelope.policy.sandbox != SandboxMode.SANDBOX_MODE_OFF and self._launcher.sandbox.missing:
+            diagnostics.append("not in force: " + ", ".join(self._launcher.sandbox.missing))
+        partial = "" if end.state == _COMPLETED else end.final_output or self._desk.partial_text or end.partial_text
+        final = end.final_output or (partial if end.state == _PARTIAL else "")
+        self.emit(
+            RunEvent(
+                ended=RunEnded(
+                    state=end.state,
+                    final_output=self._cut(final),
+                    error=self._cut(end.error),
+                    partial_text=self._cut(partial),
+                    usage=self._desk.usage,
+                    tool_call_count=self._ledger.count,
+                    duration_ms=self._clocks.elapsed_ms,
+                    model=self._model.name,
+                    diagnostics=diagnostics,
+                    raw_final_content=self._cut(end.raw_final_content),
+                )
+            )
+        )
+
+    def _cut(self, text: str) -> str:
+        return cut_middle(text, self._limits.result_bytes)
+
+    def _cannot_move(self) -> bool:
+        return self._ledger.waiting or not self.events.read
+
+    def _could_bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
+        """Whether worker or caller will have a handler; the worker binds the real ones."""
+        if route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY:
+            return _elsewhere
+        local = self._workspace_fd is not None and manifest.tool_name in _LOCAL_TOOLS
+        return _elsewhere if local and route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL else None
+
+    def _ids(self) -> dict[str, str]:
+        return {"run_id": self.run_id, "session_id": self.session_id}
+
+
+_LOCAL_TOOLS = frozenset(manifest.tool_name for manifest in FILE_TOOLS)
+
+
+async def _elsewhere(_call: ToolCallPart) -> ToolResult:
+    raise AssertionError("tools run in the worker or at the caller, never here")
+
+
+def _for_worker(envelope: pb.SubagentTaskEnvelope) -> pb.SubagentTaskEnvelope:
+    task = pb.SubagentTaskEnvelope()
+    task.CopyFrom(envelope)
+    task.ClearField("owner_id")
+    return task

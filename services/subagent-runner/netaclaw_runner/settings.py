@@ -1,0 +1,60 @@
+"""What an operator can set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from netaclaw_agent.models.catalogue import ModelSettings
+from netaclaw_chassis import settings
+from netaclaw_chassis.settings import SettingsError, var
+
+MAX_PORT = 65535
+ATTACH_GRACE_S = 5.0
+"""A run without a caller is held for the lease time and so much more."""
+
+
+def _default_data_dir() -> Path:
+    return Path("~/.local/share/netaclaw").expanduser()
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """Settings of the runner, read once from the environment."""
+
+    host: str = var("NETACLAW_RUNNER_HOST", "127.0.0.1")
+    port: int = var("NETACLAW_RUNNER_PORT", 7403)
+    """0: a free one."""
+    max_workers: int = var("NETACLAW_RUNNER_MAX_WORKERS", 64)
+    """Most runs at once; and, counted apart, most tool hosts."""
+    data_dir: Path = field(default_factory=_default_data_dir, metadata={"env": "NETACLAW_DATA_DIR"})
+    """Holds the owners' own workspaces."""
+    workspaces: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}), metadata={"env": "NETACLAW_WORKSPACES"}
+    )
+    """name=path of the shared workspaces."""
+    lease_seconds: float = var("NETACLAW_LEASE_SECONDS", 10.0)
+    """How long a session's owner may be silent before another takes its place."""
+    models: ModelSettings = field(default_factory=ModelSettings)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= MAX_PORT:
+            raise SettingsError(f"NETACLAW_RUNNER_PORT is not a port: 0 to {MAX_PORT}")
+        if not 1 <= self.max_workers <= 10_000:
+            raise SettingsError("NETACLAW_RUNNER_MAX_WORKERS is not between 1 and 10000")
+        if not 0.1 <= self.lease_seconds <= 3600:
+            raise SettingsError("NETACLAW_LEASE_SECONDS is not between 0.1 and 3600")
+        for name, path in self.workspaces.items():
+            if not Path(path).is_absolute():
+                raise SettingsError(f"NETACLAW_WORKSPACES: the path of {name} is not absolute")
+
+
+def read(environ: Mapping[str, str]) -> RunnerSettings:
+    """Read all settings. Raises SettingsError that names the variable, never its value."""
+    try:
+        models = ModelSettings.from_environ(environ)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    return replace(settings.read(RunnerSettings, environ), models=models)
