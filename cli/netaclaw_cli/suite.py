@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -61,9 +61,15 @@ class Suite:
     within DEATHS_WITHIN_S `failed` says why, and the caller is to leave.
     """
 
-    def __init__(self, options: SuiteOptions, report: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        options: SuiteOptions,
+        report: Callable[[str], None] = lambda line: None,
+        services: Sequence[Service] = SERVICES,
+    ) -> None:
         self._options = options
         self._report = report
+        self._services = services
         self._run_dir = options.data_dir / "run-suite"
         self._addresses: dict[tuple[str, str], str] = {}
         self._ports: dict[str, dict[str, int]] = {}
@@ -89,10 +95,10 @@ class Suite:
     async def __aenter__(self) -> Self:
         try:
             self._prepare()
-            for service in SERVICES:
+            for service in self._services:
                 self._ports[service.name] = wanted_ports(service, self._options.base_port)
                 await self._start(service)
-            self._tasks = [asyncio.create_task(self._keep(service)) for service in SERVICES]
+            self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
             self._tasks.append(asyncio.create_task(self._watch_logs()))
         except BaseException:
             await self.stop()
@@ -215,7 +221,7 @@ class Suite:
 
     async def _watch_logs(self) -> None:
         while self._options.logs_to_files:
-            for service in SERVICES:
+            for service in self._services:
                 log = self._log_of(service)
                 if log is not None:
                     await asyncio.to_thread(keep_bounded, log)

@@ -1,0 +1,113 @@
+"""The command `netaclaw`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+
+import grpc
+
+from netaclaw_cli import chat, demo, doctor, places, reload, up
+from netaclaw_cli.child import ServiceFailed
+from netaclaw_cli.errors import CommandError, words_for
+from netaclaw_cli.topology import BASE_PORT
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended, as shells have it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code. What can be expected to go wrong is one line on stderr."""
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return command(arguments)
+    except (CommandError, ServiceFailed) as error:
+        sys.stderr.write(f"netaclaw: {error}\n")
+    except grpc.aio.AioRpcError as error:
+        sys.stderr.write(f"netaclaw: {words_for(error, getattr(arguments, 'address', None) or 'the suite')}\n")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="netaclaw", description="Agent chat with in-session subagents, as a suite of gRPC services."
+    )
+    parser.add_argument("--version", action="version", version=f"netaclaw {metadata.version('netaclaw')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_up(commands)
+    _add_chat(commands)
+    _add_demo(commands)
+    _add_doctor(commands)
+    hidden = commands.add_parser("reload", description="Print a session's stored view as JSON.")
+    hidden.add_argument("--address", metavar="HOST:PORT")
+    hidden.add_argument("--session", metavar="ID", required=True)
+    hidden.set_defaults(run=lambda arguments: asyncio.run(reload.run(arguments)))
+    return parser
+
+
+def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "run the suite in the foreground on 127.0.0.1"
+    command = commands.add_parser("up", help=about, description=about)
+    command.add_argument("--data-dir", metavar="DIR", help=f"where everything is kept ({places.DEFAULT_DATA_DIR})")
+    command.add_argument(
+        "--port",
+        type=_port,
+        default=BASE_PORT,
+        metavar="N",
+        help=f"port of the gateway; the others take the four after it ({BASE_PORT}; 0: any free ones)",
+    )
+    command.add_argument(
+        "--workspace",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a directory that sessions can work in; may be given several times",
+    )
+    command.add_argument(
+        "--quiet", action="store_true", help="write logs to files in the data directory, not to stderr"
+    )
+    command.set_defaults(run=lambda arguments: asyncio.run(up.run(arguments)))
+
+
+def _add_chat(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "chat with a running suite"
+    command = commands.add_parser("chat", help=about, description=about)
+    command.add_argument("message", nargs="*", help="one message; without it a conversation begins")
+    command.add_argument("--address", metavar="HOST:PORT", help=f"the gateway (127.0.0.1:{BASE_PORT})")
+    command.add_argument("--session", metavar="ID", help="go on with a session")
+    command.add_argument("--agent", metavar="NAME", help="the agent that answers")
+    command.add_argument("--workspace", metavar="NAME", help="the workspace of a new session")
+    command.set_defaults(run=chat.run)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "run one delegated turn on the current directory's files, with throw-away data"
+    command = commands.add_parser("demo", help=about, description=about)
+    command.add_argument("--json", action="store_true", help="print a report as the last line of stdout")
+    command.set_defaults(run=lambda arguments: asyncio.run(demo.run(arguments)))
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "say what is missing on this machine and how to get it"
+    command = commands.add_parser("doctor", help=about, description=about)
+    command.add_argument("--data-dir", metavar="DIR", help=f"where everything is kept ({places.DEFAULT_DATA_DIR})")
+    command.set_defaults(run=lambda arguments: asyncio.run(doctor.run(arguments)))
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_531:
+        raise argparse.ArgumentTypeError("must be from 0 to 65531")
+    return port
+
+
+if __name__ == "__main__":
+    sys.exit(main())
