@@ -1,0 +1,66 @@
+"""`make bench`: a table, or with --json one JSON object a line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import delegation, turn, worker
+from bench.figures import Figure
+from netaclaw_chassis.lifecycle import new_event_loop
+
+BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
+    "worker.start": worker.start,
+    "turn.first_token": turn.first_token_and_end,
+    "turn.end": turn.first_token_and_end,
+    "delegate8.wall": delegation.eight_at_once,
+}
+"""Every figure's name, and what measures it; one run may yield several."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure beside floors.")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--only", metavar="NAME", choices=sorted(BENCHMARKS), help="one figure")
+    options = parser.parse_args()
+    wanted = [options.only] if options.only else list(BENCHMARKS)
+    figures: list[Figure] = []
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        for measure in dict.fromkeys(BENCHMARKS[name] for name in wanted):
+            for figure in runner.run(_measured(measure)):
+                if figure.name in wanted:
+                    figures.append(figure)
+                    if options.json:
+                        print(figure.line(), flush=True)
+    if not options.json:
+        _show(figures)
+    return 0
+
+
+async def _measured(measure: Callable[[], Awaitable[Sequence[Figure]]]) -> Sequence[Figure]:
+    return await measure()
+
+
+def _show(figures: Sequence[Figure]) -> None:
+    table = Table("figure", "value", "floor", "ratio", "quartiles", "limit", "")
+    for figure in figures:
+        within = "" if figure.limit is None else ("ok" if figure.ratio <= figure.limit else "missed")
+        table.add_row(
+            figure.name,
+            f"{figure.value:.2f} {figure.unit}",
+            f"{figure.floor:.2f} {figure.unit}",
+            f"{figure.ratio:.2f}",
+            f"{figure.spread[0]:.2f} to {figure.spread[1]:.2f}",
+            "" if figure.limit is None else f"{figure.limit:g}",
+            within,
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""A model server for benchmarks: answers at once, or after a stated time, in the OpenAI streaming format.
+
+As a process: prints one JSON line with its base_url. What it answers depends on the last messages only:
+"delegate N" makes the main agent delegate N tasks; each child makes two calls of CHILD_S seconds and one tool call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from aiohttp import web
+
+CHILD_S = 0.4
+PLAIN = ("Hello", " from", " a", " quick", " model", ".")
+
+
+def _chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    body = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]}
+    body["choices"][0]["finish_reason"] = finish  # type: ignore[index]  # the list above
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+def _text(*pieces: str) -> list[bytes]:
+    return [*(_chunk({"content": piece}) for piece in pieces), _chunk({}, "stop")]
+
+
+def _call(name: str, arguments: dict[str, Any]) -> list[bytes]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"index": 0, "id": "call-1", "type": "function", "function": function}
+    return [_chunk({"tool_calls": [call]}), _chunk({}, "tool_calls")]
+
+
+def _usage() -> bytes:
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+
+
+def plan(messages: list[dict[str, Any]]) -> tuple[float, list[bytes]]:
+    """Seconds to wait, and the chunks to send."""
+    first = next((str(m["content"]) for m in messages if m["role"] == "user"), "")
+    answered = messages[-1]["role"] == "tool"
+    if "child" in first:
+        return CHILD_S, _text("done") if answered else _call("list_files", {"path": ".", "limit": 5})
+    if first.startswith("delegate ") and not answered:
+        tasks = [{"goal": f"child {number}"} for number in range(int(first.split()[1]))]
+        return 0.0, _call("delegate_parallel", {"tasks": tasks})
+    return 0.0, _text(*PLAIN)
+
+
+async def _complete(request: web.Request) -> web.StreamResponse:
+    body = await request.json()
+    wait, chunks = plan(body["messages"])
+    if wait:
+        await asyncio.sleep(wait)  # the model's thinking time
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for chunk in chunks:
+        await response.write(chunk)
+    await response.write(_usage() + b"data: [DONE]\n\n")
+    await response.write_eof()
+    return response
+
+
+async def main() -> None:
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", _complete)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    print(json.dumps({"base_url": f"http://127.0.0.1:{port}/v1"}), flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
