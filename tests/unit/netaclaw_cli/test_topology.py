@@ -1,0 +1,53 @@
+"""How the services are wired, and what of the environment each may see."""
+
+from __future__ import annotations
+
+from netaclaw_cli.topology import GATEWAY, ORCHESTRATOR, RUNNER, SERVICES, STORE, environment, wanted_ports
+
+BY_NAME = {service.name: service for service in SERVICES}
+SECRETS = {
+    "NETACLAW_OPENAI_API_KEY": "k",
+    "NETACLAW_OPENAI_BASE_URL": "u",
+    "NETACLAW_MODEL_MAX_TRIES": "1",
+    "NETACLAW_DATABASE_URL": "d",
+}
+ADDRESSES = {
+    (STORE, "public"): "h:1",
+    (STORE, "internal"): "h:2",
+    (RUNNER, "internal"): "h:3",
+    (ORCHESTRATOR, "public"): "h:4",
+}
+
+
+def made(name: str) -> dict[str, str]:
+    service = BY_NAME[name]
+    own = {"NETACLAW_DATA_DIR": "/d"}
+    return environment(service, {"HOME": "/h", **SECRETS}, own, wanted_ports(service, 7400), ADDRESSES)
+
+
+def test_the_fixed_ports_are_those_of_the_readme() -> None:
+    ports = {name: tuple(wanted_ports(service, 7400).values()) for name, service in BY_NAME.items()}
+    assert ports == {STORE: (7401, 7402), RUNNER: (7403,), ORCHESTRATOR: (7404,), GATEWAY: (7400,)}
+
+
+def test_free_ports_are_asked_for_with_zero() -> None:
+    assert set(wanted_ports(BY_NAME[STORE], 0).values()) == {0}
+
+
+def test_each_service_sees_only_its_own_secrets() -> None:
+    seen = {name: {key for key in made(name) if key in SECRETS} for name in BY_NAME}
+    models = SECRETS.keys() - {"NETACLAW_DATABASE_URL"}
+    assert seen == {STORE: {"NETACLAW_DATABASE_URL"}, RUNNER: models, ORCHESTRATOR: models, GATEWAY: set()}
+
+
+def test_services_get_the_addresses_that_were_announced() -> None:
+    orchestrator, gateway = made(ORCHESTRATOR), made(GATEWAY)
+    assert orchestrator["NETACLAW_STORE_ADDRESS"] == "h:1"
+    assert orchestrator["NETACLAW_STORE_INTERNAL_ADDRESS"] == "h:2"
+    assert orchestrator["NETACLAW_RUNNER_ADDRESS"] == "h:3"
+    assert (gateway["NETACLAW_ORCHESTRATOR_ADDRESS"], gateway["NETACLAW_STORE_ADDRESS"]) == ("h:4", "h:1")
+
+
+def test_the_callers_environment_is_kept() -> None:
+    assert made(STORE)["HOME"] == "/h"
+    assert made(STORE)["NETACLAW_STORE_INTERNAL_PORT"] == "7402"
