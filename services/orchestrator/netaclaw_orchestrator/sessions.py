@@ -25,7 +25,8 @@ from netaclaw_agent.policy import SubagentSettings
 from netaclaw_orchestrator.journal import JournalWriter, translated
 from netaclaw_orchestrator.publisher import Publisher, Subscription
 from netaclaw_orchestrator.tool_host import ToolHost
-from netaclaw_orchestrator.turn import Turn, TurnContext, policy_of
+from netaclaw_orchestrator.turn import Turn
+from netaclaw_orchestrator.turn_context import TurnContext, policy_of
 
 log = logging.getLogger(__name__)
 

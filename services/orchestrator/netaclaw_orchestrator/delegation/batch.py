@@ -63,7 +63,7 @@ ENDED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class BatchScope:
     """Where a batch hangs and what it works with."""
 
     owner_id: str
@@ -85,21 +85,21 @@ class Batch:
 
     def __init__(
         self,
-        anchor: Anchor,
+        scope: BatchScope,
         call: ToolCallPart,
         plans: Sequence[ChildPlan],
         *,
         max_concurrent: int,
         timeout_s: int,
     ) -> None:
-        self._anchor = anchor
+        self._scope = scope
         self._call_id = call.call_id
         self._places = asyncio.Semaphore(max_concurrent)
         self.entry_id = new_id()
         items = [_queued(plan, order) for order, plan in enumerate(plans)]
         self.body = SubagentBatchBody(
             batch=SubagentBatch(
-                parent_entry_id=anchor.entry_id,
+                parent_entry_id=scope.entry_id,
                 batch_entry_id=self.entry_id,
                 tool_call_id=call.call_id,
                 title=items[0].name if len(items) == 1 else f"{len(items)} tasks",
@@ -111,7 +111,7 @@ class Batch:
         self._results: dict[str, SubagentFinalResult] = {}
         self._outcomes: dict[str, ChildOutcome] = {}
         self._children = {
-            item.task_id: Child(self, anchor, plan, item, timeout_s=timeout_s)
+            item.task_id: Child(self, scope, plan, item, timeout_s=timeout_s)
             for item, plan in zip(self.body.batch.items, plans, strict=True)
         }
         self._count()
@@ -144,7 +144,7 @@ class Batch:
         """Commit and publish what became of a message to a child."""
         event = self._event(steer_receipt=SteerReceipt(request_id=request_id, state=state))
         event.task_id = task_id
-        await self._anchor.writer.append(Write(event=EventWrite(event=event)))
+        await self._scope.writer.append(Write(event=EventWrite(event=event)))
 
     async def cancel(self, task_id: str) -> SubagentTask | None:
         """End one task; returns it with its end state once it is gone, or None when it is not of this batch."""
@@ -172,21 +172,19 @@ class Batch:
             change.process_event.CopyFrom(event)
         reported = self._event(subagent_event=change)
         reported.task_id = task.task_id
-        await self._anchor.writer.append(
+        await self._scope.writer.append(
             self._entry_write(quiet=True), self._row_write(task), Write(event=EventWrite(event=reported))
         )
 
     async def record(self, task_id: str, n: int, message: Message) -> None:
         """Commit a message of the child's transcript."""
-        await self._anchor.writer.append(
-            Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, message=message))
-        )
+        await self._scope.writer.append(Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, message=message)))
 
     async def _begin(self) -> None:
         started = self._event(subagent_run_started=SubagentRunStarted(batch=self._reference()))
-        await self._anchor.writer.append(
+        await self._scope.writer.append(
             self._entry_write(),
-            self._anchor.attach(self.entry_id, self._call_id),
+            self._scope.attach(self.entry_id, self._call_id),
             *(self._row_write(item) for item in self.body.batch.items),
             Write(event=EventWrite(event=started)),
         )
@@ -232,7 +230,7 @@ class Batch:
         completed = self._event(
             subagent_run_completed=SubagentRunCompleted(batch=self._reference(), result_entry_id=result_id)
         )
-        await self._anchor.writer.append(
+        await self._scope.writer.append(
             Write(entry=EntryWrite(entry=result)), self._entry_write(), Write(event=EventWrite(event=completed))
         )
 
@@ -252,20 +250,20 @@ class Batch:
         return SubagentBatch(batch_entry_id=self.entry_id)
 
     def _event(self, **payload: object) -> ChatEvent:
-        anchor = self._anchor
+        scope = self._scope
         return ChatEvent(
-            session_id=anchor.session_id,
-            turn_id=anchor.turn_id,
-            entry_id=anchor.entry_id,
+            session_id=scope.session_id,
+            turn_id=scope.turn_id,
+            entry_id=scope.entry_id,
             **payload,  # type: ignore[arg-type]  # one member of the event oneof
         )
 
     def _entry(self, entry_id: str, kind: EntryKind, state: EntryState) -> Entry:
         return Entry(
             entry_id=entry_id,
-            session_id=self._anchor.session_id,
-            parent_entry_id=self._anchor.entry_id,
-            turn_id=self._anchor.turn_id,
+            session_id=self._scope.session_id,
+            parent_entry_id=self._scope.entry_id,
+            turn_id=self._scope.turn_id,
             kind=kind,
             state=state,
             tool_call_id=self._call_id,
@@ -282,9 +280,9 @@ class Batch:
         return Write(
             subagent_task=SubagentTaskWrite(
                 task=item,
-                parent_entry_id=self._anchor.entry_id,
+                parent_entry_id=self._scope.entry_id,
                 tool_call_id=self._call_id,
-                parent_agent_id=self._anchor.agent.agent_id,
+                parent_agent_id=self._scope.agent.agent_id,
                 batch_entry_id=self.entry_id,
                 result=self._results.get(item.task_id),
             )

@@ -48,7 +48,7 @@ from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 from netaclaw_orchestrator.usage import add_usage
 
 if TYPE_CHECKING:  # a batch makes its children
-    from netaclaw_orchestrator.delegation.batch import Anchor, Batch
+    from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
 
 log = logging.getLogger(__name__)
 
@@ -82,9 +82,9 @@ class ChildOutcome:
 class Child:
     """Runs one task of a batch."""
 
-    def __init__(self, batch: Batch, anchor: Anchor, plan: ChildPlan, task: SubagentTask, *, timeout_s: int) -> None:
+    def __init__(self, batch: Batch, scope: BatchScope, plan: ChildPlan, task: SubagentTask, *, timeout_s: int) -> None:
         self._batch = batch
-        self._anchor = anchor
+        self._scope = scope
         self._plan = plan
         self._timeout_s = timeout_s
         self.task = task
@@ -165,8 +165,8 @@ class Child:
         task.end_time.GetCurrentTime()
 
     async def _run(self) -> None:
-        anchor = self._anchor
-        self._stream = anchor.runner.Run(metadata=calls.outgoing(anchor.owner_id))
+        scope = self._scope
+        self._stream = scope.runner.Run(metadata=calls.outgoing(scope.owner_id))
         try:
             await self._write(RunRequest(start=self._envelope()))
             async for response in self._stream:
@@ -302,13 +302,13 @@ class Child:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
         proxied = route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
-        return self._anchor.host.run if proxied and manifest.needs_workspace else None
+        return self._scope.host.run if proxied and manifest.needs_workspace else None
 
     def _live(self, **payload: object) -> None:
-        self._anchor.publisher.live(
+        self._scope.publisher.live(
             ChatEvent(
-                turn_id=self._anchor.turn_id,
-                entry_id=self._anchor.entry_id,
+                turn_id=self._scope.turn_id,
+                entry_id=self._scope.entry_id,
                 task_id=self.task.task_id,
                 **payload,  # type: ignore[arg-type]  # one member of the event oneof
             )
@@ -320,8 +320,8 @@ class Child:
         return SubagentTaskEnvelope(
             protocol_version=PROTOCOL_VERSION,
             run_id=self.task.task_id,
-            session_id=self._anchor.session_id,
-            parent_entry_id=self._anchor.entry_id,
+            session_id=self._scope.session_id,
+            parent_entry_id=self._scope.entry_id,
             task=self.task,
             agent_config=plan.agent,
             tool_names=names,
@@ -329,7 +329,7 @@ class Child:
             policy=plan.policy,
             timeout_ms=self._timeout_s * 1000,
             budget=TaskBudget(max_tool_rounds=plan.max_tool_rounds),
-            owner_id=self._anchor.owner_id,
+            owner_id=self._scope.owner_id,
         )
 
 

@@ -1,0 +1,104 @@
+"""The assistant entry that a turn is writing: its content, and the writes and events that report on it."""
+
+from __future__ import annotations
+
+from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.session.v1.entry_pb2 import (
+    AssistantBody,
+    BatchReferencePart,
+    Entry,
+    EntryKind,
+    EntryState,
+    Message,
+    Part,
+    ToolCallPart,
+    ToolCallState,
+    ToolResult,
+)
+from netaclaw.store.v1.journal_service_pb2 import EntryWrite, EventWrite, Write
+
+
+class AnchorEntry:
+    """Made, empty, before its model call; live events, rows and cards of that call hang on its id."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+
+    @property
+    def entry_id(self) -> str:
+        return self.entry.entry_id
+
+    @property
+    def streaming(self) -> bool:
+        """Whether it is still being written."""
+        return self.entry.state == EntryState.ENTRY_STATE_STREAMING
+
+    def next(self, entry_id: str) -> AnchorEntry:
+        """The empty entry of the next model call, behind this one."""
+        return AnchorEntry(
+            Entry(
+                entry_id=entry_id,
+                session_id=self.entry.session_id,
+                parent_entry_id=self.entry_id,
+                turn_id=self.entry.turn_id,
+                kind=EntryKind.ENTRY_KIND_ASSISTANT,
+                state=EntryState.ENTRY_STATE_STREAMING,
+                assistant=AssistantBody(agent_id=self.entry.assistant.agent_id, attempt=1),
+            )
+        )
+
+    def complete(self, message: Message, agent_id: str, model: str) -> None:
+        """Take the finished message."""
+        body = self.entry.assistant
+        del body.parts[:]
+        body.parts.extend(message.parts)
+        body.agent_id = agent_id
+        body.model = message.model or model
+        body.attempt = 1
+        body.usage.CopyFrom(message.usage)
+        body.finish_reason = message.finish_reason
+        self.entry.state = EntryState.ENTRY_STATE_COMPLETE
+
+    def break_off(self, state: EntryState, parts: list[Part]) -> None:
+        """End it unfinished, with what was streamed; a finished one stays as it is, but for calls that never began."""
+        if self.streaming:
+            self.entry.state = state
+            del self.entry.assistant.parts[:]
+            self.entry.assistant.parts.extend(parts)
+        for part in self.entry.assistant.parts:
+            if part.tool_call.state == ToolCallState.TOOL_CALL_STATE_PENDING:
+                part.tool_call.state = ToolCallState.TOOL_CALL_STATE_CANCELLED
+                part.tool_call.result.CopyFrom(ToolResult(content="never began: the turn was stopped", is_error=True))
+
+    def call(self, call_id: str) -> ToolCallPart:
+        """The part of a call, to be changed in place. Raises KeyError."""
+        for part in self.entry.assistant.parts:
+            if part.WhichOneof("part") == "tool_call" and part.tool_call.call_id == call_id:
+                return part.tool_call
+        raise KeyError(call_id)
+
+    def attach(self, batch_entry_id: str, call_id: str) -> Write:
+        """Put a delegation's card right behind its call."""
+        parts = self.entry.assistant.parts
+        place = next(n for n, part in enumerate(parts) if part.tool_call.call_id == call_id)
+        parts.insert(
+            place + 1, Part(batch_reference=BatchReferencePart(batch_entry_id=batch_entry_id, call_id=call_id))
+        )
+        return self.write()
+
+    def write(self, *, quiet: bool = False) -> Write:
+        """The entry as it stands now."""
+        return Write(entry=EntryWrite(entry=self.entry, quiet=quiet))
+
+    def event(self, **payload: object) -> ChatEvent:
+        """An event that hangs on the entry; payload is one member of the event oneof."""
+        return ChatEvent(
+            session_id=self.entry.session_id,
+            turn_id=self.entry.turn_id,
+            entry_id=self.entry_id,
+            **payload,  # type: ignore[arg-type]  # checked by protobuf
+        )
+
+    def event_write(self, **payload: object) -> Write:
+        """The write of such an event."""
+        return Write(event=EventWrite(event=self.event(**payload)))

@@ -1,0 +1,154 @@
+"""The tool calls of a turn: journaled before they act and after, run side by side where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted
+from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.subagent_pb2 import SubagentTask
+from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw_agent.policy import resolve, run_call
+from netaclaw_agent.tool import Handler
+from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK, parse_delegation
+from netaclaw_orchestrator.anchor import AnchorEntry
+from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
+from netaclaw_orchestrator.delegation.sources import Parent, plan_children
+from netaclaw_orchestrator.turn_context import TurnContext
+from netaclaw_orchestrator.usage import add_usage
+
+DELEGATE_TOOLS = frozenset({DELEGATE_TASK, DELEGATE_PARALLEL})
+
+
+class ToolCalls:
+    """Runs the calls of a turn's messages and keeps its delegations."""
+
+    def __init__(self, context: TurnContext, parent: Parent) -> None:
+        self._context = context
+        self._parent = parent
+        self._batches: list[Batch] = []
+        self._anchor: AnchorEntry | None = None
+        self.box = resolve(context.policy, self._bind, KNOWN_TOOLS)
+        self.count = 0
+        """Calls run so far."""
+
+    @property
+    def usage(self) -> Usage:
+        """Sum over the delegations so far."""
+        total = Usage()
+        for batch in self._batches:
+            add_usage(total, batch.usage)
+        return total
+
+    async def run(self, anchor: AnchorEntry, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
+        """Run the calls of one message, in order; returns them ended.
+
+        Neighbours that only read, and delegations, run side by side; others alone. Cancelling it stops what runs and
+        returns when it is gone.
+        """
+        self._anchor = anchor
+        ended: list[ToolCallPart] = []
+        for group in self._groups(calls):
+            running = [asyncio.create_task(self._run_one(anchor, call)) for call in group]
+            try:
+                ended.extend(await asyncio.gather(*running))
+            except BaseException:
+                for task in running:
+                    task.cancel()
+                await asyncio.wait(running)
+                raise
+        return ended
+
+    async def cancel_subagent(self, task_id: str) -> SubagentTask | None:
+        """End one child; None when this turn has no such task."""
+        for batch in self._batches:
+            task = await batch.cancel(task_id)
+            if task is not None:
+                return task
+        return None
+
+    async def steer_subagent(self, task_id: str, request_id: str, content: str) -> ReceiptState | None:
+        """Send a message to one child; None when this turn has no such task."""
+        for batch in self._batches:
+            child = batch.child(task_id)
+            if child is not None:
+                return await child.steer(request_id, content)
+        return None
+
+    def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
+        if manifest.tool_name in DELEGATE_TOOLS:
+            return self._delegate
+        if manifest.needs_workspace and route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY:
+            return self._context.host.run
+        return None
+
+    def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
+        groups: list[list[ToolCallPart]] = []
+        beside = False
+        for call in calls:
+            tool = self.box.tools.get(call.tool_name)
+            harmless = call.tool_name in DELEGATE_TOOLS or (
+                tool is not None and tool.manifest.effect == ToolEffect.TOOL_EFFECT_PURE
+            )
+            if groups and harmless and beside:
+                groups[-1].append(call)
+            else:
+                groups.append([call])
+            beside = harmless
+        return groups
+
+    async def _run_one(self, anchor: AnchorEntry, call: ToolCallPart) -> ToolCallPart:
+        """started (committed) → run → completed (committed)."""
+        self.count += 1
+        part = anchor.call(call.call_id)
+        tool = self.box.tools.get(call.tool_name)
+        route = tool.route if tool is not None else self.box.refused.get(call.tool_name)
+        if route is not None:
+            part.route.CopyFrom(route)
+        part.state = ToolCallState.TOOL_CALL_STATE_RUNNING
+        part.start_time.GetCurrentTime()
+        started = ToolCallStarted(call=ToolCallPart(call_id=call.call_id))
+        await self._context.writer.append(anchor.write(quiet=True), anchor.event_write(tool_call_started=started))
+        try:
+            ended = await run_call(self.box, part)
+        except asyncio.CancelledError:
+            stopped = ToolResult(content="stopped while running; it may have had effect", is_error=True)
+            part = anchor.call(call.call_id)
+            part.state = ToolCallState.TOOL_CALL_STATE_CANCELLED
+            part.result.CopyFrom(stopped)
+            self._completed(anchor, part)
+            raise
+        await self._completed(anchor, ended)
+        return ended
+
+    def _completed(self, anchor: AnchorEntry, ended: ToolCallPart) -> asyncio.Future[None]:
+        part = anchor.call(ended.call_id)
+        if part is not ended:
+            part.CopyFrom(ended)
+        part.end_time.GetCurrentTime()
+        completed = ToolCallCompleted(call=ToolCallPart(call_id=ended.call_id))
+        return self._context.writer.post(anchor.write(quiet=True), anchor.event_write(tool_call_completed=completed))
+
+    async def _delegate(self, call: ToolCallPart) -> ToolResult:
+        assert self._anchor is not None
+        plans = plan_children(parse_delegation(call.tool_name, call.arguments_json), self._parent)
+        context = self._context
+        scope = BatchScope(
+            owner_id=context.owner_id,
+            session_id=context.session.session_id,
+            turn_id=context.turn_id,
+            entry_id=self._anchor.entry_id,
+            agent=context.agent,
+            writer=context.writer,
+            publisher=context.publisher,
+            runner=context.runner,
+            host=context.host,
+            attach=self._anchor.attach,
+        )
+        config = self._parent.config
+        batch = Batch(scope, call, plans, max_concurrent=config.max_concurrent, timeout_s=config.timeout_seconds)
+        self._batches.append(batch)
+        return await batch.run()

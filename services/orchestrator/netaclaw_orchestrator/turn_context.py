@@ -1,0 +1,40 @@
+"""What a turn works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.session.v1.entry_pb2 import Session
+from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
+from netaclaw.tool.v1.tool_pb2 import ToolPolicy
+from netaclaw_agent.models.catalogue import ModelCatalogue
+from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
+from netaclaw_orchestrator.journal import JournalWriter
+from netaclaw_orchestrator.publisher import Publisher
+from netaclaw_orchestrator.tool_host import ToolHost
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """Everything outside a turn that it needs."""
+
+    owner_id: str
+    session: Session
+    turn_id: str
+    agent: Agent
+    presets: Sequence[Agent]
+    """Published agents of the owner."""
+    writer: JournalWriter
+    publisher: Publisher
+    runner: RunnerServiceAsyncStub
+    models: ModelCatalogue
+    settings: SubagentSettings
+    host: ToolHost
+    policy: ToolPolicy
+
+
+def policy_of(agent: Agent, session: Session, settings: SubagentSettings) -> ToolPolicy:
+    """The main agent's policy in its session."""
+    return main_policy(agent, scene=Scene.SUPERVISOR, workspace=session.workspace, settings=settings)
