@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, ExecuteChatResponse, WhenBusy
 from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome
-from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
@@ -17,6 +17,9 @@ from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.sessions import Sessions, begin_request
 from netaclaw_orchestrator.validation import check_chat
 from netaclaw_orchestrator.watch import Watcher
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 MAX_FINAL_BYTES = 512 * 1024
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -12,15 +12,17 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import session_command_service_pb2 as pb
 from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceServicer
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest
-from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
 from netaclaw.store.v1 import journal_service_pb2 as journal_pb
-from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.validation import check_id, require_ids
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

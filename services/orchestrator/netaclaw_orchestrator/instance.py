@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import grpc
 
 from netaclaw.store.v1.journal_service_pb2 import HeartbeatRequest
-from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import StartError
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 log = logging.getLogger(__name__)
 

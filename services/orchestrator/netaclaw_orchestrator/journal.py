@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -22,9 +23,11 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ReadEventsResponse,
     Write,
 )
-from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 from netaclaw_chassis.errors import NetaclawError, from_rpc
 from netaclaw_orchestrator.publisher import Publisher
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -18,8 +18,6 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ReadPathRequest,
     ReleaseSessionRequest,
 )
-from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
-from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_agent.policy import SubagentSettings
 from netaclaw_orchestrator.journal import JournalWriter, translated
@@ -27,6 +25,10 @@ from netaclaw_orchestrator.publisher import Publisher, Subscription
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.turn_context import TurnContext, policy_of
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+    from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 
 log = logging.getLogger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -16,10 +17,12 @@ from netaclaw.subagent.v1.runner_service_pb2 import (
     HostToolsRequest,
     HostToolsResponse,
 )
-from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy, ToolRoute
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, from_rpc
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 
 PROTOCOL_VERSION = 1
 CALL_TIMEOUT_S = 300.0

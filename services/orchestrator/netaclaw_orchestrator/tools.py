@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
-from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceAsyncStub
 from netaclaw.tool.v1 import tool_service_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import ToolDiagnostic, ToolProfile, ToolProfileItem, ToolRoute
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceServicer
@@ -17,6 +16,9 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import Violations
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.validation import require_ids
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceAsyncStub
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

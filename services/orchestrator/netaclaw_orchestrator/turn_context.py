@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1.entry_pb2 import Session
-from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
 from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
 
 from netaclaw.chat.v1.chat_service_pb2 import WatchTarget
 from netaclaw.chat.v1.event_pb2 import ChatEvent, Heartbeat
 from netaclaw.session.v1.entry_pb2 import EntryState
 from netaclaw.store.v1.journal_service_pb2 import ReadEventsRequest
-from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 from netaclaw_orchestrator.delegation.batch import ENDED
 from netaclaw_orchestrator.journal import read_events
 from netaclaw_orchestrator.sessions import Sessions
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 MERGE_QUEUE = 64
 """Batches waiting between the followed sessions and their one reader."""

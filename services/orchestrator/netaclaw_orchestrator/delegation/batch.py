@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.chat.v1.event_pb2 import (
@@ -36,7 +37,6 @@ from netaclaw.store.v1.journal_service_pb2 import (
     SubagentTaskWrite,
     Write,
 )
-from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 from netaclaw_agent.tools.delegation import task_name
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.child import Child, ChildOutcome
@@ -46,6 +46,9 @@ from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_orchestrator.usage import add_usage
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 
 MAX_BATCH_EVENTS = 200
 """Process events kept in the running batch entry; the result entry keeps all."""
