@@ -8,6 +8,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from typing import cast
 
 from netaclaw_runner.protocol import Overlong, Splitter
 
@@ -72,8 +73,7 @@ class Channel(asyncio.Protocol):
         self._end()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one without being a subclass
 
     def data_received(self, data: bytes) -> None:
         lines = self._splitter.feed(data)
