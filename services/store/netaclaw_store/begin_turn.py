@@ -1,0 +1,256 @@
+"""BeginTurn: one statement where nothing stands in the way, a closer look under a lock otherwise."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_REJECT, WHEN_BUSY_UNSPECIFIED
+from netaclaw.chat.v1.event_pb2 import RECEIPT_STATE_QUEUED, ChatEvent, MessageReceipt
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.entry_pb2 import (
+    ENTRY_KIND_ASSISTANT,
+    ENTRY_KIND_USER,
+    ENTRY_STATE_COMPLETE,
+    ENTRY_STATE_STREAMING,
+    AssistantBody,
+    Entry,
+    UserBody,
+)
+from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.ids import new_id
+from netaclaw_store.codec import agent_from, entry_body, entry_from, search_text, session_from, title_from
+from netaclaw_store.database import Database
+from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, SESSION_UPDATED, StoredEvent, entry_event, hydrate
+from netaclaw_store.leases import owned_elsewhere, session_not_found
+from netaclaw_store.queries import SQL
+from netaclaw_store.settings import DEFAULT_WORKSPACE
+
+MAX_PATH_BYTES = 512 * 1024
+MAX_QUEUED = 100
+
+_RECEIPT = ChatEvent.DESCRIPTOR.fields_by_name["message_receipt"].number
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What is known before the database is asked."""
+
+    request: j.BeginTurnRequest
+    user: Entry
+    placeholder: Entry
+    hash: bytes
+
+    def parameters(self) -> tuple[Any, ...]:
+        asked = self.request
+        return (
+            *(asked.instance_id, asked.owner_id, asked.session_id, asked.turn_id),
+            *(asked.user_entry_id, asked.assistant_entry_id, asked.agent_id, asked.agent_name, asked.leaf_entry_id),
+            *(asked.request_id, self.hash, asked.create_session, asked.known_entry_id, title_from(asked.content)),
+            *(entry_body(self.user), search_text(self.user), entry_body(self.placeholder), MAX_PATH_BYTES),
+        )
+
+
+async def begin_turn(database: Database, request: j.BeginTurnRequest) -> j.BeginTurnResponse:
+    """Begin a turn, join the one that the request_id began, or queue the message. Atomic."""
+    turn = _turn(request)
+    if not request.create_session:
+        row = await database.write(lambda connection: connection.fetchrow(SQL["begin_turn"], *turn.parameters()))
+        if row is not None:
+            return _started(turn, row)
+    return await database.transact(lambda connection: _carefully(connection, turn))
+
+
+def _turn(request: j.BeginTurnRequest) -> _Turn:
+    user = Entry(
+        entry_id=request.user_entry_id,
+        turn_id=request.turn_id,
+        kind=ENTRY_KIND_USER,
+        state=ENTRY_STATE_COMPLETE,
+        user=UserBody(text=request.content),
+    )
+    placeholder = Entry(
+        entry_id=request.assistant_entry_id,
+        turn_id=request.turn_id,
+        kind=ENTRY_KIND_ASSISTANT,
+        state=ENTRY_STATE_STREAMING,
+        assistant=AssistantBody(attempt=1),
+    )
+    return _Turn(request, user, placeholder, hashlib.sha256(request.content.encode()).digest())
+
+
+async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurnResponse:
+    """The same under the session's lock, naming what stands in the way."""
+    request = turn.request
+    earlier = await _earlier(connection, turn)
+    if earlier is not None:
+        return earlier
+    if request.create_session:
+        defaults = ("", DEFAULT_WORKSPACE, "")
+        await connection.execute(SQL["insert_session"], request.session_id, request.owner_id, *defaults)
+    session = await connection.fetchrow(SQL["lock_session"], request.session_id, request.owner_id)
+    if session is None:
+        raise session_not_found(request.session_id)
+    if session["holder_id"] not in ("", request.instance_id):
+        raise owned_elsewhere(session)
+    if session["running_turn_id"]:
+        return await _busy(connection, turn, session)
+    if await connection.fetchval(SQL["live_instance"], request.instance_id) is None:
+        raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
+    await _check_references(connection, turn, session)
+    row = await connection.fetchrow(SQL["begin_turn"], *turn.parameters())
+    if row is None:
+        raise RuntimeError("a turn could not begin although nothing stands in its way")
+    return _started(turn, row)
+
+
+async def _earlier(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurnResponse | None:
+    request = turn.request
+    if not request.request_id:
+        return None
+    names = (request.owner_id, request.session_id, request.request_id)
+    known = await connection.fetchrow(SQL["turn_by_request"], *names, request.create_session)
+    session_id = request.session_id if known is None else known["session_id"]
+    answer = j.BeginTurnResponse()
+    if known is not None:
+        answer = j.BeginTurnResponse(
+            outcome=j.BEGIN_TURN_OUTCOME_JOINED, turn_id=known["turn_id"], turn_start_seq=known["start_seq"]
+        )
+        stored_hash = known["request_hash"]
+    else:
+        stored_hash = await connection.fetchval(SQL["queued_by_request"], *names)
+        if stored_hash is None:
+            return None
+        answer.outcome = j.BEGIN_TURN_OUTCOME_QUEUED
+    if stored_hash != turn.hash:
+        raise NetaclawError(
+            Reason.REASON_REQUEST_ID_REUSED,
+            "the request_id was used before with other content",
+            metadata={"request_id": request.request_id},
+        )
+    session = await connection.fetchrow(SQL["lock_session"], session_id, request.owner_id)
+    if session is None:
+        raise session_not_found(session_id)
+    answer.session.CopyFrom(session_from(session))
+    return answer
+
+
+async def _busy(connection: asyncpg.Connection, turn: _Turn, session: asyncpg.Record) -> j.BeginTurnResponse:
+    request = turn.request
+    if request.when_busy in (WHEN_BUSY_UNSPECIFIED, WHEN_BUSY_REJECT):
+        raise NetaclawError(
+            Reason.REASON_TURN_RUNNING,
+            "a turn is running in the session",
+            metadata={"turn_id": session["running_turn_id"]},
+        )
+    if await connection.fetchval(SQL["count_queued"], request.session_id) >= MAX_QUEUED:
+        raise NetaclawError(
+            Reason.REASON_LIMIT_REACHED,
+            "too many messages wait in the session",
+            metadata={"limit": "queued_messages", "value": str(MAX_QUEUED)},
+            retry_after=1.0,
+        )
+    await connection.execute(
+        SQL["enqueue_message"],
+        *(request.session_id, request.owner_id, request.request_id, turn.hash, request.when_busy),
+        *(request.content.encode(), request.agent_id, request.agent_name, request.leaf_entry_id),
+    )
+    receipt = MessageReceipt(request_id=request.request_id, state=RECEIPT_STATE_QUEUED)
+    event = StoredEvent(_RECEIPT, "", "", session["running_turn_id"], "", receipt.SerializeToString())
+    added = await connection.fetchrow(
+        SQL["add_event"], request.session_id, event.kind, event.entry_id, event.turn_id, event.payload
+    )
+    event.seq, event.time = added["seq"], added["time"]
+    shown = session_from({**session, "seq": event.seq, "update_time": event.time})
+    return j.BeginTurnResponse(
+        outcome=j.BEGIN_TURN_OUTCOME_QUEUED,
+        turn_id=session["running_turn_id"],
+        session=shown,
+        events=[hydrate(event, shown, {})],
+    )
+
+
+async def _check_references(connection: asyncpg.Connection, turn: _Turn, session: asyncpg.Record) -> None:
+    request = turn.request
+    head = request.leaf_entry_id
+    if head and not await connection.fetchval(SQL["path_entry_exists"], request.session_id, head, request.owner_id):
+        raise NetaclawError(
+            Reason.REASON_ENTRY_NOT_FOUND, "no such entry to continue from", metadata={"entry_id": head}
+        )
+    if not request.agent_id and not request.agent_name:
+        if not await connection.fetchval(SQL["find_agent"], request.owner_id, session["agent_id"], "assistant"):
+            await connection.execute(SQL["default_agent"], request.owner_id, new_id())
+        return
+    if not await connection.fetchval(SQL["find_agent"], request.owner_id, request.agent_id, request.agent_name):
+        named = {"agent_id": request.agent_id} if request.agent_id else {"agent_name": request.agent_name}
+        raise NetaclawError(Reason.REASON_AGENT_NOT_FOUND, "no such agent", metadata=named)
+
+
+def _started(turn: _Turn, row: asyncpg.Record) -> j.BeginTurnResponse:
+    request = turn.request
+    session = session_from(row)
+    agents = _agents(row)
+    response = j.BeginTurnResponse(
+        outcome=j.BEGIN_TURN_OUTCOME_STARTED,
+        turn_id=request.turn_id,
+        session=session,
+        generation=row["generation"],
+        agent=agents[0],
+        presets=agents[1:],
+        turn_start_seq=row["start_seq"],
+        path_omitted=(row["path_bytes"] or 0) > MAX_PATH_BYTES,
+    )
+    if row["path_bodies"] and not response.path_omitted:
+        response.path.extend(_path(request.session_id, row))
+    facts = {"label": "", "create_time": row["now"], "update_time": row["now"]}
+    entries = {
+        request.user_entry_id: entry_from(
+            request.session_id,
+            {
+                **facts,
+                "body": entry_body(turn.user),
+                "parent_entry_id": row["head_entry_id"],
+                "updated_seq": row["start_seq"] + 1,
+            },
+        ),
+        request.assistant_entry_id: entry_from(
+            request.session_id,
+            {
+                **facts,
+                "body": entry_body(turn.placeholder),
+                "parent_entry_id": request.user_entry_id,
+                "updated_seq": row["start_seq"] + 2,
+            },
+        ),
+    }
+    events = [entry_event(ADDED, entry) for entry in entries.values()]
+    events.append(StoredEvent(LEAF_CHANGED, request.assistant_entry_id, "", request.turn_id, "", b""))
+    if row["untitled"]:
+        events.append(StoredEvent(SESSION_UPDATED, "", "", request.turn_id, "", b""))
+    for seq, event in enumerate(events, row["start_seq"] + 1):
+        event.seq, event.time = seq, row["now"]
+        response.events.append(hydrate(event, session, entries))
+    return response
+
+
+def _agents(row: asyncpg.Record) -> list[Agent]:
+    names = ("agent_id", "name", "body", "published", "etag_no", "create_time", "update_time")
+    columns = (
+        *(row["agent_ids"], row["agent_names"], row["agent_bodies"], row["agent_published"], row["agent_etags"]),
+        *(row["agent_create_times"], row["agent_update_times"]),
+    )
+    return [agent_from(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
+
+
+def _path(session_id: str, row: asyncpg.Record) -> list[Entry]:
+    names = ("parent_entry_id", "label", "body", "updated_seq", "create_time", "update_time")
+    columns = (
+        *(row["path_parents"], row["path_labels"], row["path_bodies"], row["path_updated_seqs"]),
+        *(row["path_create_times"], row["path_update_times"]),
+    )
+    return [entry_from(session_id, dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]

@@ -1,0 +1,150 @@
+"""The pool, and what its failures mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import asyncpg
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.lifecycle import StartError
+from netaclaw_store.migrations import migrate
+
+T = TypeVar("T")
+Work = Callable[[asyncpg.Connection], Awaitable[T]]
+
+MIN_SERVER_VERSION = 15
+MAX_CONNECTIONS = 16
+COMMAND_TIMEOUT_S = 30.0
+ACQUIRE_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
+_ATTEMPTS = 3
+_READ_WRITE: Mapping[str, Any] = {}
+_SNAPSHOT: Mapping[str, Any] = {"isolation": "repeatable_read", "readonly": True}
+
+_GONE = (
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+_AGAIN = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.OutdatedSchemaCacheError,
+    asyncpg.UniqueViolationError,
+)
+"""Losing a race: the whole transaction is tried again and sees the winner."""
+
+
+class Database:
+    """Runs whole units of work on pooled connections."""
+
+    def __init__(self, url: str, pool: asyncpg.Pool) -> None:
+        self._url = url
+        self._pool = pool
+
+    async def read(self, work: Work[T]) -> T:
+        """Run reading statements, each with a snapshot of its own; once more when the connection was lost."""
+        return await self._try(work, None, repeatable=True)
+
+    async def snapshot(self, work: Work[T]) -> T:
+        """Run reading statements that all see the same committed rows."""
+        return await self._try(work, _SNAPSHOT, repeatable=True)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run work whose single writing statement is its own transaction; never sent twice over a lost connection."""
+        return await self._try(work, None, repeatable=False)
+
+    async def transact(self, work: Work[T]) -> T:
+        """Run work in one transaction, again from the start when it lost a race; work keeps no state outside.
+
+        Raises UNAVAILABLE (DATABASE_UNAVAILABLE) when the database cannot be reached. A commit whose answer was lost
+        is not repeated.
+        """
+        return await self._try(work, _READ_WRITE, repeatable=False)
+
+    async def _try(self, work: Work[T], options: Mapping[str, Any] | None, *, repeatable: bool) -> T:
+        attempt = 0
+        while True:
+            attempt += 1
+            begun = False
+            try:
+                async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+                    begun = True
+                    if options is None:
+                        return await work(connection)
+                    async with connection.transaction(**options):
+                        return await work(connection)
+            except _AGAIN:
+                if attempt >= _ATTEMPTS:
+                    raise
+            except _GONE as error:
+                if isinstance(error, ValueError):
+                    raise  # an argument of ours that does not fit its column, not a lost connection
+                if attempt >= _ATTEMPTS or (begun and not repeatable):
+                    raise _unavailable() from error
+
+    async def listen(self, channel: str, heard: Callable[[str], None]) -> asyncpg.Connection:
+        """A connection of its own that calls `heard` with the payloads of a channel; close it when done."""
+        try:
+            connection = await asyncio.wait_for(asyncpg.connect(self._url), CONNECT_TIMEOUT_S)
+            await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: heard(payload))
+        except _GONE as error:
+            raise _unavailable() from error
+        return connection
+
+
+def _unavailable() -> NetaclawError:
+    return NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the database cannot be reached", retry_after=1.0)
+
+
+async def open_pool(url: str) -> asyncpg.Pool:
+    """Connect, check the server's version, migrate, and open the pool. Raises StartError with one clear line."""
+    try:
+        connection = await asyncio.wait_for(asyncpg.connect(url), CONNECT_TIMEOUT_S)
+    except (*_GONE, asyncpg.PostgresError, ValueError) as error:
+        raise StartError(f"the database cannot be reached: {_one_line(error)}") from error
+    try:
+        version = connection.get_server_version()
+        if version.major < MIN_SERVER_VERSION:
+            raise StartError(f"the database is Postgres {version.major}; netaclaw needs {MIN_SERVER_VERSION} or newer")
+        await migrate(connection)
+    except asyncpg.PostgresError as error:
+        raise StartError(f"the database cannot be prepared: {_one_line(error)}") from error
+    finally:
+        await connection.close()
+    return await asyncpg.create_pool(
+        url,
+        min_size=2,
+        max_size=MAX_CONNECTIONS,
+        command_timeout=COMMAND_TIMEOUT_S,
+        max_inactive_connection_lifetime=0,
+        reset=_leave_as_it_is,
+        server_settings={"application_name": "netaclaw-store", "timezone": "UTC"},
+    )
+
+
+async def _leave_as_it_is(_connection: asyncpg.Connection) -> None:
+    """No settings, listeners or locks outlive a unit of work here, so a release costs no round trip."""
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).splitlines()
+    return text[0] if text and text[0] else type(error).__name__
+
+
+async def close_pool(pool: asyncpg.Pool) -> None:
+    """Close gracefully; cut connections that are still busy after a second."""
+    try:
+        await asyncio.wait_for(pool.close(), 1.0)
+    except TimeoutError:
+        pool.terminate()

@@ -1,0 +1,72 @@
+"""API keys: 256 random bits each, of which only a SHA-256 hash is kept.
+
+A fast hash is enough because the secret is not a person's choice: there is nothing to guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+
+import asyncpg
+import grpc
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1 import identity_service_pb2 as p
+from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceServicer
+from netaclaw_chassis.errors import NetaclawError, Violations
+from netaclaw_chassis.ids import new_id
+from netaclaw_store.checks import MAX_OWNER_ID, check_name, check_text
+from netaclaw_store.codec import moment, timestamp
+from netaclaw_store.database import Database
+from netaclaw_store.queries import SQL
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+PREFIX = "ncl_"
+_MAX_NAME = 100
+
+
+class IdentityService(IdentityServiceServicer):
+    """IdentityService on the internal port."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def VerifyKey(self, request: p.VerifyKeyRequest, context: Context) -> p.VerifyKeyResponse:
+        digest = _digest(request.secret)
+        row = await self._database.read(lambda connection: connection.fetchrow(SQL["verify_key"], digest))
+        if row is None:
+            raise NetaclawError(Reason.REASON_UNAUTHENTICATED, "the key is unknown, expired or revoked")
+        response = p.VerifyKeyResponse(owner_id=row["owner_id"], key_id=row["key_id"])
+        if row["expire_time"] is not None:
+            response.expire_time.CopyFrom(timestamp(row["expire_time"]))
+        return response
+
+    async def CreateKey(self, request: p.CreateKeyRequest, context: Context) -> p.CreateKeyResponse:
+        found = Violations()
+        check_name(found, "owner_id", request.owner_id, MAX_OWNER_ID)
+        check_text(found, "name", request.name, _MAX_NAME)
+        found.check("\0" not in request.name, "name", "holds NUL")
+        found.raise_if_any()
+        key_id, secret = new_id(), PREFIX + secrets.token_urlsafe(32)
+        expires = moment(request.expire_time) if request.HasField("expire_time") else None
+        row = (key_id, request.owner_id, request.name, _digest(secret), expires)
+
+        async def work(connection: asyncpg.Connection) -> None:
+            await connection.execute(SQL["create_key"], *row)
+
+        await self._database.transact(work)
+        return p.CreateKeyResponse(key_id=key_id, secret=secret)
+
+    async def RevokeKey(self, request: p.RevokeKeyRequest, context: Context) -> p.RevokeKeyResponse:
+        found = Violations()
+        check_name(found, "key_id", request.key_id)
+        found.raise_if_any()
+        await self._database.transact(lambda connection: connection.execute(SQL["revoke_key"], request.key_id))
+        return p.RevokeKeyResponse()
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

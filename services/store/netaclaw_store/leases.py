@@ -1,0 +1,148 @@
+"""Who owns a session: heartbeats, leases, generations, and what is left by owners that died."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.subagent_pb2 import SubagentTask
+from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.ids import new_id
+from netaclaw_store.codec import Row, agent_from, session_from, timestamp
+from netaclaw_store.database import Database
+from netaclaw_store.queries import SQL
+
+MAX_CLAIMS = 100
+_DEFAULT_CLAIMS = 10
+
+
+def session_not_found(session_id: str) -> NetaclawError:
+    return NetaclawError(Reason.REASON_SESSION_NOT_FOUND, "no such session", metadata={"session_id": session_id})
+
+
+def owned_elsewhere(session: Row) -> NetaclawError:
+    """Another live instance holds the session of a row of `lock_session`."""
+    return NetaclawError(
+        Reason.REASON_OWNED_ELSEWHERE,
+        "another instance owns the session",
+        metadata={"instance_id": session["holder_id"], "address": session["holder_address"]},
+    )
+
+
+def stale_generation(generation: int) -> NetaclawError:
+    return NetaclawError(
+        Reason.REASON_STALE_GENERATION,
+        "another owner has taken the session",
+        metadata={"generation": str(generation)},
+    )
+
+
+class Leases:
+    """Heartbeats and leases, by the database's clock."""
+
+    def __init__(self, database: Database, lease_seconds: float) -> None:
+        self._database = database
+        self._lease_seconds = lease_seconds
+
+    async def heartbeat(self, request: j.HeartbeatRequest) -> j.HeartbeatResponse:
+        """Renew or register. A newer incarnation ends the leases of the older at once; the older one is refused."""
+        seconds = 0.0 if request.leaving else self._lease_seconds
+
+        async def work(connection: asyncpg.Connection) -> None:
+            names = (request.instance_id, request.incarnation_id)
+            row = await connection.fetchrow(SQL["renew_instance"], *names, request.address, seconds)
+            if row is None:
+                raise NetaclawError(Reason.REASON_STALE_GENERATION, "a newer process of this instance is running")
+            if request.leaving:
+                await connection.execute(SQL["free_leases"], request.instance_id, "")
+            elif row["is_new"]:
+                await connection.execute(SQL["free_leases"], *names)
+                await connection.execute(SQL["forget_dead_instances"])
+
+        await self._database.transact(work)
+        return j.HeartbeatResponse(lease_ms=int(seconds * 1000))
+
+    async def acquire(self, request: j.AcquireSessionRequest) -> j.AcquireSessionResponse:
+        """Take the lease of a session in which no turn runs."""
+
+        async def work(connection: asyncpg.Connection) -> j.AcquireSessionResponse:
+            session = await connection.fetchrow(SQL["lock_session"], request.session_id, request.owner_id)
+            if session is None:
+                raise session_not_found(request.session_id)
+            if session["holder_id"] not in ("", request.instance_id):
+                raise owned_elsewhere(session)
+            if session["running_turn_id"]:
+                raise NetaclawError(
+                    Reason.REASON_TURN_RUNNING,
+                    "a turn is running in the session",
+                    metadata={"turn_id": session["running_turn_id"]},
+                )
+            generation = await connection.fetchval(SQL["take_lease"], request.session_id, request.instance_id)
+            if generation is None:
+                raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
+            return j.AcquireSessionResponse(generation=generation, session=session_from(session))
+
+        return await self._database.transact(work)
+
+    async def release(self, request: j.ReleaseSessionRequest) -> j.ReleaseSessionResponse:
+        """Give a lease back; one that is lost already, or still runs a turn, stays as it is."""
+        names = (request.session_id, request.instance_id, request.generation)
+        await self._database.write(lambda connection: connection.execute(SQL["release_lease"], *names))
+        return j.ReleaseSessionResponse()
+
+    async def claim_due(self, request: j.ClaimDueRequest) -> j.ClaimDueResponse:
+        """Take running turns whose owner is gone; no two claimers get the same one."""
+        limit = min(request.limit or _DEFAULT_CLAIMS, MAX_CLAIMS)
+
+        async def work(connection: asyncpg.Connection) -> j.ClaimDueResponse:
+            response = j.ClaimDueResponse()
+            for orphan in await connection.fetch(SQL["orphaned_turns"], limit):
+                claimed = await self._claim(connection, request.instance_id, orphan)
+                response.turns.append(claimed)
+            return response
+
+        return await self._database.transact(work)
+
+    async def _claim(self, connection: asyncpg.Connection, instance_id: str, orphan: Row) -> j.ClaimedTurn:
+        session_id, owner_id = orphan["session_id"], orphan["owner_id"]
+        generation = await connection.fetchval(SQL["take_lease"], session_id, instance_id)
+        if generation is None:
+            raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
+        session = await connection.fetchrow(SQL["lock_session"], session_id, owner_id)
+        turn_id = session["running_turn_id"]
+        turn = await connection.fetchrow(SQL["count_takeover"], session_id, turn_id)
+        claimed = j.ClaimedTurn(
+            owner_id=owner_id,
+            session=session_from(session),
+            turn_id=turn_id,
+            generation=generation,
+            takeovers=turn["takeovers"],
+        )
+        await connection.execute(SQL["default_agent"], owner_id, new_id())
+        for agent_id in (turn["agent_id"], ""):  # the agent may have been deleted since: the default one goes on
+            agent = await connection.fetchrow(SQL["find_agent"], owner_id, agent_id, "assistant")
+            if agent is not None:
+                claimed.agent.CopyFrom(agent_from(agent))
+                break
+        return claimed
+
+    async def owner(self, request: j.GetOwnerRequest) -> j.GetOwnerResponse:
+        """Who holds the session's lease, and which tasks of the running turn are open."""
+
+        async def work(connection: asyncpg.Connection) -> j.GetOwnerResponse:
+            row = await connection.fetchrow(SQL["owner_of_session"], request.session_id, request.owner_id)
+            if row is None:
+                raise session_not_found(request.session_id)
+            response = j.GetOwnerResponse(
+                instance_id=row["holder_id"], address=row["holder_address"], session=session_from(row)
+            )
+            if row["holder_expire_time"] is not None:
+                response.expire_time.CopyFrom(timestamp(row["holder_expire_time"]))
+            if row["running_turn_id"]:
+                names = (request.session_id, request.owner_id, row["running_turn_id"])
+                for task in await connection.fetch(SQL["open_tasks"], *names):
+                    response.open_tasks.append(SubagentTask.FromString(task["task"]))
+            return response
+
+        return await self._database.snapshot(work)

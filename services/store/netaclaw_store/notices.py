@@ -1,0 +1,174 @@
+"""Tells who asks which sessions changed: at once within this store, by NOTIFY across stores, by a poll in any case.
+
+Notices carry ids and a seq, are coalesced, may repeat, and are never sent inside a writing transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.ids import new_id
+from netaclaw_store.database import Database
+from netaclaw_store.queries import SQL
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "netaclaw_sessions"
+MAX_PENDING = 10_000
+_MAX_PAYLOAD = 7_500
+"""Postgres takes 8000 bytes."""
+_MAX_PER_MESSAGE = 500
+_COALESCE_S = 0.05
+_OVERLAP = timedelta(seconds=2)
+"""update_time is the transaction's start: a slow one commits behind a later one."""
+_RETRY_S = 1.0
+
+
+class _Subscriber:
+    """One call's coalesced notices."""
+
+    def __init__(self) -> None:
+        self.pending: dict[str, j.Notice] = {}
+        self.wake = asyncio.Event()
+
+    def tell(self, notice: j.Notice) -> None:
+        self.pending[notice.session_id] = notice
+        self.wake.set()
+
+
+class Notices:
+    """Use as an async context: its tasks live as long as it does."""
+
+    def __init__(self, database: Database, poll_seconds: float) -> None:
+        self._database = database
+        self._poll_seconds = poll_seconds
+        self._origin = new_id()
+        self._subscribers: set[_Subscriber] = set()
+        self._outgoing: dict[str, j.Notice] = {}
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Notices:
+        self._tasks = [asyncio.create_task(each) for each in (self._send(), self._hear(), self._poll())]
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def changed(self, session_id: str, owner_id: str, seq: int) -> None:
+        """A session's rows were committed; seq 0: it was deleted. Returns at once."""
+        notice = j.Notice(session_id=session_id, owner_id=owner_id, seq=seq)
+        self._tell([notice])
+        if len(self._outgoing) < MAX_PENDING:  # beyond that the other stores' polls are quick enough
+            self._outgoing[session_id] = notice
+        self._wake.set()
+
+    async def subscribe(self) -> AsyncIterator[j.NoticesResponse]:
+        """Notices from now on. Ends with ABORTED (SLOW_READER) when the reader falls far behind."""
+        subscriber = _Subscriber()
+        self._subscribers.add(subscriber)
+        try:
+            while True:
+                await subscriber.wake.wait()
+                subscriber.wake.clear()
+                if len(subscriber.pending) > MAX_PENDING:
+                    raise NetaclawError(Reason.REASON_SLOW_READER, "too many notices wait: ask again")
+                told = list(subscriber.pending.values())
+                subscriber.pending.clear()
+                for start in range(0, len(told), _MAX_PER_MESSAGE):
+                    yield j.NoticesResponse(notices=told[start : start + _MAX_PER_MESSAGE])
+        finally:
+            self._subscribers.discard(subscriber)
+
+    def _tell(self, notices: Iterable[j.Notice]) -> None:
+        for notice in notices:
+            for subscriber in self._subscribers:
+                if len(subscriber.pending) <= MAX_PENDING:
+                    subscriber.tell(notice)
+
+    async def _send(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            payloads = list(_payloads(self._origin, self._outgoing.values()))
+            self._outgoing.clear()
+            try:
+                await self._database.read(
+                    lambda connection, told=payloads: connection.executemany(  # type: ignore[misc]  # one use
+                        "SELECT pg_notify($1, $2)", [(CHANNEL, payload) for payload in told]
+                    )
+                )
+            except (NetaclawError, asyncpg.PostgresError):
+                log.warning("notices were not sent; polls will find them")
+            await asyncio.sleep(_COALESCE_S)
+
+    async def _hear(self) -> None:
+        while True:
+            with contextlib.suppress(NetaclawError, asyncpg.PostgresError):
+                connection = await self._database.listen(CHANNEL, self._heard)
+                gone = asyncio.Event()
+                connection.add_termination_listener(lambda _connection, over=gone: over.set())
+                try:
+                    await gone.wait()
+                finally:
+                    await connection.close(timeout=1.0)
+            await asyncio.sleep(_RETRY_S)
+
+    def _heard(self, payload: str) -> None:
+        try:
+            origin, *changes = json.loads(payload)
+            if origin != self._origin:
+                self._tell(j.Notice(session_id=sid, owner_id=owner, seq=seq) for sid, owner, seq in changes)
+        except (ValueError, TypeError):
+            log.warning("a notice could not be read")
+
+    async def _poll(self) -> None:
+        since: datetime | None = None
+        while True:
+            with contextlib.suppress(NetaclawError, asyncpg.PostgresError):
+                if since is None:
+                    since = await self._database.read(lambda connection: connection.fetchval("SELECT now()"))
+                elif self._subscribers:
+                    since = await self._tell_changed_since(since)
+                else:
+                    since = None
+            await asyncio.sleep(self._poll_seconds)
+
+    async def _tell_changed_since(self, since: datetime) -> datetime:
+        while True:
+            start = since - _OVERLAP
+            rows = await self._database.read(
+                lambda connection, after=start: connection.fetch(SQL["changed_since"], after)  # type: ignore[misc]
+            )
+            self._tell(j.Notice(session_id=r["session_id"], owner_id=r["owner_id"], seq=r["seq"]) for r in rows)
+            newest = max((row["update_time"] for row in rows), default=since)
+            if newest <= since:
+                return since
+            since = newest
+
+
+def _payloads(origin: str, notices: Iterable[j.Notice]) -> Iterable[str]:
+    piece: list[object] = [origin]
+    size = 64
+    for notice in notices:
+        change = [notice.session_id, notice.owner_id, notice.seq]
+        length = len(json.dumps(change)) + 2
+        if size + length > _MAX_PAYLOAD and len(piece) > 1:
+            yield json.dumps(piece)
+            piece, size = [origin], 64
+        piece.append(change)
+        size += length
+    if len(piece) > 1:
+        yield json.dumps(piece)

@@ -1,0 +1,225 @@
+"""Reads of sessions for clients: snapshots of committed rows, projected, in pages of at most 1 MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import asyncpg
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1 import session_service_pb2 as p
+from netaclaw.session.v1.entry_pb2 import ENTRY_KIND_COMPACTION, ContentChunk, Message
+from netaclaw.session.v1.subagent_pb2 import SubagentTask
+from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw_chassis.errors import InvalidRequest, NetaclawError
+from netaclaw_store.codec import Row, entry_from, session_from, shown_entry, timestamp
+from netaclaw_store.database import Database
+from netaclaw_store.leases import session_not_found
+from netaclaw_store.pages import MAX_RESPONSE_BYTES, chunks, fitting, page_size, read_token, write_token
+from netaclaw_store.queries import SQL
+
+_PAGE_BYTES = MAX_RESPONSE_BYTES - 32 * 1024
+_CONTENT_DEFAULT = 64 * 1024
+_CONTENT_MOST = 512 * 1024
+_USAGE_FIELDS = (
+    *("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens", "model_calls", "cost_micros"),
+)
+
+
+class SessionReads:
+    """What SessionService answers, per owner."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def session(self, owner_id: str, session_id: str) -> p.GetSessionResponse:
+        row = await self._database.read(lambda connection: _session(connection, owner_id, session_id))
+        return p.GetSessionResponse(session=session_from(row))
+
+    async def sessions(self, owner_id: str, request: p.ListSessionsRequest) -> p.ListSessionsResponse:
+        """Last changed first. A session that changes while pages are read may appear on two of them."""
+        size = page_size(request.page_size, 50, 200)
+        scope = ("sessions", owner_id, request.query)
+        cursor = read_token(request.page_token, scope, (str, str))
+        before = moment_in(cursor[0]) if cursor else None
+        pattern = _like(request.query)
+        after_id = cursor[1] if cursor else ""
+        rows = await self._database.read(
+            lambda connection: connection.fetch(SQL["list_sessions"], owner_id, size + 1, pattern, before, after_id)
+        )
+        response = p.ListSessionsResponse(sessions=[session_from(row) for row in rows[:size]])
+        if len(rows) > size:
+            last = rows[size - 1]
+            response.next_page_token = write_token(scope, last["update_time"].isoformat(), last["session_id"])
+        return response
+
+    async def tree(self, owner_id: str, request: p.GetSessionTreeRequest) -> p.GetSessionTreeResponse:
+        size = page_size(request.page_size, 200, 1000)
+        session_id = request.session_id
+        scope = ("tree", session_id)
+        cursor = read_token(request.page_token, scope, (int,))
+        after = cursor[0] if cursor else 0
+
+        async def work(connection: asyncpg.Connection) -> p.GetSessionTreeResponse:
+            session = await _session(connection, owner_id, session_id)
+            names = (session_id, owner_id, after, size + 1)
+            rows = await connection.fetch(SQL["tree_page"], *names, _PAGE_BYTES)
+            entries = fitting((shown_entry(session_id, row) for row in rows[:size]), _PAGE_BYTES)
+            response = p.GetSessionTreeResponse(session=session_from(session), entries=entries)
+            last = rows[len(entries) - 1]["entry_no"] if entries else 0
+            if entries and last < session["entry_count"] and await _more(connection, session_id, last):
+                response.next_page_token = write_token(scope, last)
+            return response
+
+        return await self._database.snapshot(work)
+
+    async def messages(self, owner_id: str, request: p.ListMessagesRequest) -> p.ListMessagesResponse:
+        size = page_size(request.page_size, 100, 500)
+        session_id = request.session_id
+        scope = ("messages", session_id, request.leaf_entry_id, str(request.compacted))
+        cursor = read_token(request.page_token, scope, (str, int))
+
+        async def work(connection: asyncpg.Connection) -> p.ListMessagesResponse:
+            session = await _session(connection, owner_id, session_id)
+            leaf = cursor[0] if cursor else request.leaf_entry_id or session["leaf_entry_id"]
+            start = cursor[1] if cursor else 0
+            path = await connection.fetch(SQL["path_ids"], session_id, owner_id, leaf, "")
+            if not path and (request.leaf_entry_id or cursor):
+                raise NetaclawError(Reason.REASON_ENTRY_NOT_FOUND, "no such entry", metadata={"entry_id": leaf})
+            order = await _compacted(connection, owner_id, session_id, path) if request.compacted else path
+            sizes = {row["entry_id"]: row["body_bytes"] + 256 for row in order[start : start + size]}
+            ids = next(chunks(sizes, sizes, _PAGE_BYTES), [])
+            rows = await connection.fetch(SQL["entries_in"], session_id, owner_id, ids)
+            found = {row["entry_id"]: entry_from(session_id, row) for row in rows}
+            response = p.ListMessagesResponse(entries=[found[each] for each in ids])
+            if start + len(ids) < len(order):
+                response.next_page_token = write_token(scope, leaf, start + len(ids))
+            return response
+
+        return await self._database.snapshot(work)
+
+    async def content(self, owner_id: str, request: p.ReadContentRequest) -> p.ReadContentResponse:
+        """A range, cut back to the border of a character at both ends."""
+        limit = min(request.limit_bytes or _CONTENT_DEFAULT, _CONTENT_MOST)
+        if request.offset < 0 or request.limit_bytes < 0:
+            raise InvalidRequest([("offset" if request.offset < 0 else "limit_bytes", "is negative")])
+        names = (request.session_id, owner_id, request.content_id)
+
+        async def work(connection: asyncpg.Connection) -> p.ReadContentResponse:
+            await _session(connection, owner_id, request.session_id)
+            size = await connection.fetchval(SQL["content_size"], *names)
+            if size is None:
+                raise NetaclawError(
+                    Reason.REASON_CONTENT_NOT_FOUND, "no such content", metadata={"content_id": request.content_id}
+                )
+            end = request.offset + limit
+            rows = await connection.fetch(SQL["content_range"], *names, request.offset, end)
+            data = b"".join(row["body"] for row in rows)
+            first = rows[0]["start_byte"] if rows else 0
+            cut = _whole_characters(data, request.offset - first, min(end - first, len(data)))
+            chunk = ContentChunk(
+                content_id=request.content_id, offset=first + cut.start, data=data[cut], size_bytes=size
+            )
+            return p.ReadContentResponse(chunk=chunk)
+
+        return await self._database.snapshot(work)
+
+    async def subagent_entries(
+        self, owner_id: str, request: p.ListSubagentEntriesRequest
+    ) -> p.ListSubagentEntriesResponse:
+        size = page_size(request.page_size, 100, 500)
+        scope = ("subagent", request.session_id, request.task_id)
+        cursor = read_token(request.page_token, scope, (int,))
+        names = (request.session_id, owner_id, request.task_id)
+
+        async def work(connection: asyncpg.Connection) -> p.ListSubagentEntriesResponse:
+            await _session(connection, owner_id, request.session_id)
+            task = await connection.fetchval(SQL["read_task"], *names)
+            if task is None:
+                raise NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task", metadata={"task_id": request.task_id})
+            shown = SubagentTask.FromString(task)
+            rows = await connection.fetch(SQL["subagent_entries"], *names, cursor[0] if cursor else -1, size + 1)
+            listed = fitting(
+                (_child_entry(request.task_id, row) for row in rows[:size]), _PAGE_BYTES - shown.ByteSize()
+            )
+            response = p.ListSubagentEntriesResponse(task=shown, entries=listed)
+            if len(listed) < len(rows):
+                response.next_page_token = write_token(scope, listed[-1].n)
+            return response
+
+        return await self._database.snapshot(work)
+
+    async def usage(self, owner_id: str, request: p.GetUsageRequest) -> p.GetUsageResponse:
+        """Main agent's model calls and tasks together, and the tasks alone."""
+
+        async def work(connection: asyncpg.Connection) -> p.GetUsageResponse:
+            if request.session_id:
+                await _session(connection, owner_id, request.session_id)
+            main = await connection.fetchrow(SQL["usage_of_entries"], owner_id, request.session_id)
+            tasks = await connection.fetchrow(SQL["usage_of_tasks"], owner_id, request.session_id)
+            total = Usage(**{name: main[name] + tasks[name] for name in _USAGE_FIELDS})
+            return p.GetUsageResponse(total=total, subagents=Usage(**{name: tasks[name] for name in _USAGE_FIELDS}))
+
+        return await self._database.snapshot(work)
+
+
+async def _session(connection: asyncpg.Connection, owner_id: str, session_id: str) -> Row:
+    row: Row | None = await connection.fetchrow(SQL["read_session"], session_id, owner_id)
+    if row is None:
+        raise session_not_found(session_id)
+    return row
+
+
+async def _more(connection: asyncpg.Connection, session_id: str, entry_no: int) -> bool:
+    found: bool = await connection.fetchval(SQL["entries_beyond"], session_id, entry_no)
+    return found
+
+
+async def _compacted(
+    connection: asyncpg.Connection, owner_id: str, session_id: str, path: Sequence[Row]
+) -> Sequence[Row]:
+    """The last compaction, what it kept verbatim, and what came after it."""
+    places = [place for place, row in enumerate(path) if row["kind"] == ENTRY_KIND_COMPACTION]
+    if not places:
+        return path
+    place = places[-1]
+    row = await connection.fetchrow(SQL["entries_in"], session_id, owner_id, [path[place]["entry_id"]])
+    first_kept = entry_from(session_id, row).compaction.first_kept_entry_id
+    ids = [each["entry_id"] for each in path]
+    kept = path[ids.index(first_kept) : place] if first_kept in ids[:place] else []
+    return [path[place], *kept, *path[place + 1 :]]
+
+
+def _child_entry(task_id: str, row: Row) -> p.SubagentEntry:
+    message = Message.FromString(row["message"])
+    return p.SubagentEntry(task_id=task_id, n=row["n"], message=message, create_time=timestamp(row["create_time"]))
+
+
+def _like(query: str) -> str:
+    if not query:
+        return ""
+    escaped = query.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def moment_in(text: str) -> datetime:
+    """A time out of a page token."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidRequest([("page_token", "is not a token of this list")]) from None
+
+
+def _whole_characters(data: bytes, start: int, end: int) -> slice:
+    """The range moved back to where characters of UTF-8 begin; forward instead where it would be empty."""
+    start, end = min(max(start, 0), len(data)), min(max(end, 0), len(data))
+    while 0 < start < len(data) and data[start] & 0xC0 == 0x80:
+        start -= 1
+    while start < end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    if end <= start < len(data):
+        end = start + 1
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end += 1
+    return slice(start, end)

@@ -1,0 +1,93 @@
+-- name: lock_for_append
+SELECT s.*, now() AS now,
+    EXISTS (SELECT FROM entry q WHERE q.session_id = s.session_id AND q.open_question) AS needs_attention
+FROM session s WHERE s.session_id = $1
+FOR UPDATE OF s;
+
+-- name: entries_by_id
+SELECT entry_id, parent_entry_id, label, body, updated_seq, create_time, update_time
+FROM entry WHERE session_id = $1 AND entry_id = ANY ($2::text[]);
+
+-- name: append_rows
+-- One batch: entries, events and the session's new state. An event of kind 10 (added) becomes 11 (updated) when its
+-- entry was there before.
+WITH written AS (
+    INSERT INTO entry (session_id, entry_id, owner_id, entry_no, parent_entry_id, turn_id, kind, state, tool_call_id,
+        body, body_bytes, search_text, open_question, token_usage, updated_seq)
+    SELECT $1, u.entry_id, $2, $3 + u.n, u.parent_entry_id, u.turn_id, u.kind, u.state, u.tool_call_id, u.body,
+        length(u.body), u.search_text, u.open_question, u.token_usage::json, u.updated_seq
+    FROM unnest(
+        $4::text[], $5::text[], $6::text[], $7::smallint[], $8::smallint[], $9::text[], $10::bytea[], $11::text[],
+        $12::boolean[], $13::text[], $14::bigint[]
+    ) WITH ORDINALITY AS u (
+        entry_id, parent_entry_id, turn_id, kind, state, tool_call_id, body, search_text, open_question, token_usage,
+        updated_seq, n
+    )
+    ON CONFLICT (session_id, entry_id) DO UPDATE
+    SET parent_entry_id = excluded.parent_entry_id, turn_id = excluded.turn_id, kind = excluded.kind,
+        state = excluded.state, tool_call_id = excluded.tool_call_id, body = excluded.body,
+        body_bytes = excluded.body_bytes, search_text = excluded.search_text,
+        open_question = excluded.open_question, token_usage = excluded.token_usage,
+        updated_seq = CASE WHEN excluded.updated_seq > 0 THEN excluded.updated_seq ELSE entry.updated_seq END,
+        update_time = CASE WHEN excluded.updated_seq > 0 THEN now() ELSE entry.update_time END
+    RETURNING entry_id, (xmax = 0) AS added, label, create_time, updated_seq
+), logged AS (
+    INSERT INTO event (session_id, seq, owner_id, kind, entry_id, subject_entry_id, turn_id, task_id, payload)
+    SELECT $1, v.seq, $2, CASE WHEN v.kind = 10 AND NOT w.added THEN 11 ELSE v.kind END, v.entry_id,
+        v.subject_entry_id, v.turn_id, v.task_id, v.payload
+    FROM unnest(
+        $15::bigint[], $16::smallint[], $17::text[], $18::text[], $19::text[], $20::text[], $21::bytea[]
+    ) AS v (seq, kind, entry_id, subject_entry_id, turn_id, task_id, payload)
+    LEFT JOIN written w ON v.kind = 10 AND w.entry_id = v.subject_entry_id
+), moved AS (
+    UPDATE session
+    SET seq = $22, entry_count = $3 + cardinality($4::text[]), leaf_entry_id = $23, running_turn_id = $24,
+        append_no = $25, append_seq = $22, update_time = now()
+    WHERE session_id = $1
+)
+SELECT entry_id, added, label, create_time, updated_seq FROM written;
+
+-- name: end_turn
+WITH ended AS (
+    UPDATE turn SET state = 'ended', outcome = $3, end_time = now()
+    WHERE session_id = $1 AND turn_id = $2
+)
+DELETE FROM entry_draft WHERE session_id = $1;
+
+-- name: upsert_task
+INSERT INTO subagent_session (session_id, task_id, owner_id, parent_entry_id, parent_tool_call_id, parent_agent_id,
+    batch_entry_id, source_type, preset_agent_id, name, goal, context, status, model, tool_names, summary,
+    result_payload, error, token_usage, sort_order, started_at, ended_at, task)
+VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, nullif($9, ''), $10, $11, nullif($12, ''), $13, $14, $15,
+    nullif($16, ''), $17, nullif($18, ''), $19, $20, $21, $22, $23)
+ON CONFLICT (session_id, task_id) DO UPDATE
+SET parent_entry_id = excluded.parent_entry_id, parent_tool_call_id = excluded.parent_tool_call_id,
+    parent_agent_id = excluded.parent_agent_id, batch_entry_id = excluded.batch_entry_id,
+    source_type = excluded.source_type, preset_agent_id = excluded.preset_agent_id, name = excluded.name,
+    goal = excluded.goal, context = excluded.context, status = excluded.status, model = excluded.model,
+    tool_names = excluded.tool_names, summary = excluded.summary,
+    result_payload = coalesce(excluded.result_payload, subagent_session.result_payload), error = excluded.error,
+    token_usage = excluded.token_usage, sort_order = excluded.sort_order, started_at = excluded.started_at,
+    ended_at = excluded.ended_at, task = excluded.task, update_time = now()
+-- The first end state wins: a row that has ended is only ever replaced by the same state.
+WHERE subagent_session.status IN ('queued', 'running', 'unspecified') OR subagent_session.status = excluded.status;
+
+-- name: upsert_subagent_entry
+INSERT INTO subagent_entry (session_id, task_id, n, owner_id, message) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (session_id, task_id, n) DO UPDATE SET message = excluded.message;
+
+-- name: append_content
+INSERT INTO content (session_id, content_id, chunk_no, owner_id, entry_id, start_byte, end_byte, body)
+SELECT $1, $2, coalesce(max(chunk_no), -1) + 1, $3, $4, coalesce(max(end_byte), 0),
+    coalesce(max(end_byte), 0) + length($5::bytea), $5
+FROM content WHERE session_id = $1 AND content_id = $2;
+
+-- name: write_drafts
+-- Only of sessions whose generation is still the writer's and whose turn still runs.
+INSERT INTO entry_draft (session_id, entry_id, task_id, channel, owner_id, generation, attempt, body)
+SELECT d.session_id, d.entry_id, d.task_id, d.channel, s.owner_id, d.generation, d.attempt, d.body
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::smallint[], $6::integer[], $7::bytea[])
+    AS d (session_id, generation, entry_id, task_id, channel, attempt, body)
+JOIN session s ON s.session_id = d.session_id AND s.generation = d.generation AND s.running_turn_id <> ''
+ON CONFLICT (session_id, entry_id, task_id, channel) DO UPDATE
+SET generation = excluded.generation, attempt = excluded.attempt, body = excluded.body, update_time = now();

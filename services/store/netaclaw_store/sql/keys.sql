@@ -1,0 +1,9 @@
+-- name: create_key
+INSERT INTO api_key (key_id, owner_id, name, secret_hash, expire_time) VALUES ($1, $2, $3, $4, $5);
+
+-- name: verify_key
+SELECT owner_id, key_id, expire_time FROM api_key
+WHERE secret_hash = $1 AND revoke_time IS NULL AND (expire_time IS NULL OR expire_time > now());
+
+-- name: revoke_key
+UPDATE api_key SET revoke_time = coalesce(revoke_time, now()) WHERE key_id = $1;

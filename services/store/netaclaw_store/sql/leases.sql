@@ -1,0 +1,66 @@
+-- name: renew_instance
+-- Registers or renews. A newer incarnation replaces an older one; an older one gets no row.
+INSERT INTO instance (instance_id, incarnation_id, address, expire_time)
+VALUES ($1, $2, $3, now() + make_interval(secs => $4))
+ON CONFLICT (instance_id) DO UPDATE
+SET incarnation_id = excluded.incarnation_id, address = excluded.address, expire_time = excluded.expire_time,
+    start_time = CASE
+        WHEN instance.incarnation_id = excluded.incarnation_id THEN instance.start_time ELSE now()
+    END
+WHERE instance.incarnation_id <= excluded.incarnation_id
+RETURNING start_time = now() AS is_new;
+
+-- name: free_leases
+-- Raises the generation of what another incarnation holds, so that its writes are refused from now on.
+UPDATE session
+SET lease_instance_id = '', lease_incarnation_id = '', generation = generation + 1, append_no = 0, append_seq = 0
+WHERE lease_instance_id = $1 AND lease_incarnation_id <> $2;
+
+-- name: forget_dead_instances
+DELETE FROM instance WHERE expire_time < now() - interval '1 day';
+
+-- name: take_lease
+UPDATE session s
+SET generation = s.generation + 1, lease_instance_id = i.instance_id, lease_incarnation_id = i.incarnation_id,
+    append_no = 0, append_seq = 0
+FROM instance i
+WHERE s.session_id = $1 AND i.instance_id = $2 AND i.expire_time > now()
+RETURNING s.generation;
+
+-- name: release_lease
+UPDATE session SET lease_instance_id = '', lease_incarnation_id = ''
+WHERE session_id = $1 AND lease_instance_id = $2 AND generation = $3 AND running_turn_id = '';
+
+-- name: orphaned_turns
+-- Running turns whose owner is gone, oldest first; rows that another claimer looks at are passed over.
+SELECT s.session_id, s.owner_id
+FROM session s
+WHERE s.running_turn_id <> '' AND NOT EXISTS (
+    SELECT FROM instance i
+    WHERE i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id AND i.expire_time > now()
+)
+ORDER BY s.update_time
+LIMIT $1
+FOR UPDATE OF s SKIP LOCKED;
+
+-- name: count_takeover
+UPDATE turn SET takeovers = takeovers + 1 WHERE session_id = $1 AND turn_id = $2
+RETURNING takeovers, agent_id;
+
+-- name: owner_of_session
+SELECT s.*, EXISTS (
+        SELECT FROM entry q WHERE q.session_id = s.session_id AND q.open_question
+    ) AS needs_attention,
+    coalesce(i.instance_id, '') AS holder_id, coalesce(i.address, '') AS holder_address,
+    i.expire_time AS holder_expire_time
+FROM session s
+LEFT JOIN instance i ON i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id
+    AND i.expire_time > now()
+WHERE s.session_id = $1 AND s.owner_id = $2;
+
+-- name: open_tasks
+SELECT t.task
+FROM subagent_session t JOIN entry e ON e.session_id = t.session_id AND e.entry_id = t.parent_entry_id
+WHERE t.session_id = $1 AND t.owner_id = $2 AND e.turn_id = $3 AND t.status IN ('queued', 'running')
+ORDER BY t.create_time, t.sort_order
+LIMIT 1000;
