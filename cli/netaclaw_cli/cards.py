@@ -72,7 +72,21 @@ def _evidence(entry: Entry) -> list[str]:
     for panel in entry.subagent_projection.task_panels:
         for fact in panel.evidence_summaries[:_EVIDENCE_SHOWN]:
             lines.append(one_line(f"{panel.task.name}: {fact.title} – {fact.detail}", _SUMMARY_WIDTH))
-    return lines + [clean(line) for line in entry.subagent_projection.diagnostics]
+    return lines + _diagnostics(entry)
+
+
+def _diagnostics(entry: Entry) -> list[str]:
+    """What a reader should know; what is said of every task is said once."""
+    names = {task.name for task in batch_of(entry).items}
+    said: dict[str, list[str]] = {}
+    for line in entry.subagent_projection.diagnostics:
+        name = next((name for name in names if line.startswith(f"{name}: ")), "")
+        said.setdefault(line.removeprefix(f"{name}: "), []).append(name)
+    lines = []
+    for what, of in said.items():
+        prefixes = ["all tasks: "] if len(of) > 1 and set(of) == names else [f"{name}: " if name else "" for name in of]
+        lines += [clean(f"{prefix}{what}") for prefix in prefixes]
+    return lines
 
 
 def _mark(state: str) -> str:

@@ -55,7 +55,6 @@ class TurnPrinter:
             return
         if entry.state != EntryState.ENTRY_STATE_STREAMING:
             self._catch_up(event.entry_id)
-            self._shown.pop(event.entry_id, None)
             if self._open:
                 self.line("")
 
@@ -100,7 +99,12 @@ class TurnPrinter:
     def _question(self, event: ChatEvent) -> None:
         self.line(f"? {clean(event.clarify_request.entry.clarify.question)}")
 
+    def _done(self, event: ChatEvent) -> None:
+        self._shown.clear()
+        self._states.clear()
+
     def _error(self, event: ChatEvent) -> None:
+        self._done(event)
         self.line(f"The turn failed: {clean(event.error.message)} ({event.error.reason})")
 
 
@@ -119,5 +123,6 @@ _SHOWN: Mapping[str, Callable[[TurnPrinter, ChatEvent], None]] = {
     "subagent_event": TurnPrinter._task,
     "subagent_run_completed": TurnPrinter._batch_ended,
     "clarify_request": TurnPrinter._question,
+    "done": TurnPrinter._done,
     "error": TurnPrinter._error,
 }
