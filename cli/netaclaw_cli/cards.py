@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -25,7 +26,7 @@ def batch_of(entry: Entry) -> SubagentBatch:
 def card(entry: Entry, now: float | None = None) -> RenderableType:
     """A delegation as a table; running tasks are timed to `now`."""
     batch = batch_of(entry)
-    table = Table(title=Text(_title(batch)), title_justify="left", expand=True, pad_edge=False)
+    table = Table(title=Text(_title(batch)), title_justify="left", expand=True, box=SIMPLE_HEAD)
     table.add_column("", width=1)
     table.add_column("task", ratio=2, no_wrap=True, overflow="ellipsis")
     table.add_column("state", width=10)

@@ -57,9 +57,11 @@ class _Moving:
 
     def __init__(self, view: SessionView) -> None:
         self._view = view
+        self._ended = False
 
     def show(self, event: ChatEvent) -> None:
-        """The next refresh shows it."""
+        """The next refresh shows it. After the turn only the cards stay; the answer is its caller's to print."""
+        self._ended = self._ended or event.WhichOneof("event") in ("done", "error")
 
     def __rich__(self) -> RenderableType:
         shown: list[RenderableType] = []
@@ -67,7 +69,7 @@ class _Moving:
             if entry.kind == EntryKind.ENTRY_KIND_ASSISTANT:
                 shown += _calls(entry)
         shown += [card(entry) for entry in self._view.batches()]
-        text = clean(self._text()).strip().splitlines()
+        text = [] if self._ended else clean(self._text()).strip().splitlines()
         if len(text) > _TEXT_LINES:
             text = ["…", *text[-_TEXT_LINES:]]
         return Group(*shown, Text("\n".join(text)))
