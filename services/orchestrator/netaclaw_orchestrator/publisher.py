@@ -100,6 +100,7 @@ class Publisher:
         self._streams: dict[tuple[str, str], StreamState] = {}
         self._pending: list[ChatEvent] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._soon = False
         self._closed = False
         self.seq = 0
         """Seq of the last durable event that was published."""
@@ -136,16 +137,17 @@ class Publisher:
         kind = event.WhichOneof("event")
         if kind == "assistant_stream_delta":
             self._delta(event)
-        else:
-            if kind == "assistant_stream_start":
-                start = event.assistant_stream_start
-                key = (event.entry_id, event.task_id)
-                self._streams[key] = StreamState(event.turn_id, start.attempt, start.model)
-            elif kind == "assistant_stream_end":
-                self._streams.pop((event.entry_id, event.task_id), None)
-            self._pending.append(event)
-        if self._timer is None:
-            self.flush()
+            return
+        if kind == "assistant_stream_start":
+            start = event.assistant_stream_start
+            key = (event.entry_id, event.task_id)
+            self._streams[key] = StreamState(event.turn_id, start.attempt, start.model)
+        elif kind == "assistant_stream_end":
+            self._streams.pop((event.entry_id, event.task_id), None)
+        self._pending.append(event)
+        if self._timer is None and not self._soon:  # what comes in the same step of the loop travels along
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._on_soon)
 
     def flush(self) -> None:
         """Hand what is pending to the readers."""
@@ -154,8 +156,6 @@ class Publisher:
         batch, self._pending = self._pending, []
         for subscription in self._subscriptions:
             subscription.put(batch)
-        if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._on_timer)
 
     def close(self) -> None:
         """Flush and end every subscription."""
@@ -170,7 +170,18 @@ class Publisher:
 
     def _on_timer(self) -> None:
         self._timer = None
+        if self._pending:
+            self._flush_text()
+
+    def _on_soon(self) -> None:
+        self._soon = False
         self.flush()
+
+    def _flush_text(self) -> None:
+        """Hand out now, and hold back what comes within the next FLUSH_S."""
+        self.flush()
+        if not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._on_timer)
 
     def _delta(self, event: ChatEvent) -> None:
         delta = event.assistant_stream_delta
@@ -183,6 +194,8 @@ class Publisher:
             last.assistant_stream_delta.text += delta.text
         else:
             self._pending.append(event)
+        if self._timer is None:
+            self._flush_text()
 
     def _snapshot(self, key: tuple[str, str], state: StreamState) -> ChatEvent:
         event = ChatEvent(

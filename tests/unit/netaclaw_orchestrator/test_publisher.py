@@ -50,32 +50,46 @@ async def test_a_durable_event_comes_after_the_live_ones_before_it() -> None:
     publisher.durable([durable(1)])
     publisher.close()
     kinds = [event.WhichOneof("event") for event in await read_all(reader)]
-    assert kinds == ["assistant_stream_start", "assistant_stream_delta", "done"]
+    assert kinds == ["assistant_stream_start", "assistant_stream_delta", "assistant_stream_delta", "done"]
 
 
 async def test_waiting_deltas_of_one_channel_become_one() -> None:
     publisher = Publisher("s")
     reader = publisher.subscribe()
-    publisher.live(start())  # opens the flush interval
-    publisher.live(delta("a"))
-    publisher.live(delta("é", 1))
+    publisher.live(start())
+    publisher.live(delta("!"))  # goes out at once and opens the interval
+    publisher.live(delta("a", 1))
+    publisher.live(delta("é", 2))
     publisher.live(delta("t", 0, channel=THINKING))
     publisher.live(delta("c", 0, task="child"))
     publisher.close()
     deltas = [e for e in await read_all(reader) if e.WhichOneof("event") == "assistant_stream_delta"]
     assert [(e.task_id, e.assistant_stream_delta.text, e.assistant_stream_delta.offset) for e in deltas] == [
-        ("", "aé", 0),
+        ("", "!", 0),
+        ("", "aé", 1),
         ("", "t", 0),
         ("child", "c", 0),
     ]
 
 
-async def test_the_first_event_after_silence_is_not_held_back() -> None:
+async def test_the_first_text_is_not_held_back_even_after_a_durable_event() -> None:
+    publisher = Publisher("s")
+    reader = publisher.subscribe()
+    batches = reader.batches()
+    publisher.durable([durable(1)])
+    await anext(batches)
+    publisher.live(start())
+    publisher.live(delta("a"))
+    batch = await anext(batches)
+    assert [event.WhichOneof("event") for event in batch] == ["assistant_stream_start", "assistant_stream_delta"]
+    publisher.close()
+
+
+async def test_an_event_without_text_is_not_held_back_for_long() -> None:
     publisher = Publisher("s")
     reader = publisher.subscribe()
     publisher.live(start())
-    batch = await anext(reader.batches())
-    assert batch[0].WhichOneof("event") == "assistant_stream_start"
+    assert (await anext(reader.batches()))[0].WhichOneof("event") == "assistant_stream_start"
     publisher.close()
 
 
