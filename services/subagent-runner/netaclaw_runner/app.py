@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from netaclaw.subagent.v1 import runner_service_pb2 as runner_pb2
 from netaclaw.subagent.v1.runner_service_pb2_grpc import add_RunnerServiceServicer_to_server
@@ -32,7 +31,7 @@ async def open_app(
 
     On the way out it takes no new work, ends every run and tool host, lets their streams finish, and stops serving.
     """
-    limits = replace(limits or Limits(), hold_s=settings.lease_seconds + ATTACH_GRACE_S)
+    limits = limits or Limits(hold_s=settings.lease_seconds + ATTACH_GRACE_S)
     launcher = launcher or ExecLauncher()
     workspaces = Workspaces(settings.data_dir, settings.workspaces)
     catalogue = models or ModelCatalogue(settings.models)

@@ -49,14 +49,14 @@ class Transcript:
         if not 0 <= keep <= len(self._messages):
             raise ValueError(f"it keeps {keep} of {len(self._messages)} messages")
         before = self._messages[keep:]
-        self._messages[keep:] = fresh
+        self._messages[keep:] = [self._fitted(message) for message in fresh]
         after = self._messages[keep:]
         return [keep + place for place, message in enumerate(after) if place >= len(before) or before[place] != message]
 
     def append(self, message: Message) -> int:
         """Add a model's message, its calls with their routes. Returns its place."""
         routed = Message()
-        routed.CopyFrom(message)
+        routed.CopyFrom(self._fitted(message))
         for call in calls_of(routed):
             self._set_route(call)
         self._messages.append(routed)
@@ -116,6 +116,23 @@ class Transcript:
         """Where policy lets a tool run; DISABLED for a tool that it does not name."""
         route = self._routes.get(tool_name)
         return route.route if route is not None and route.route else ToolRoute.TOOL_ROUTE_DISABLED
+
+    def _fitted(self, message: Message) -> Message:
+        """The message, or a copy with the middle of its long texts cut when it is too large for the wire."""
+        if message.ByteSize() <= self._message_bytes:
+            return message
+        fitted = Message()
+        fitted.CopyFrom(message)
+        room = self._message_bytes // len(fitted.parts)
+        for part in fitted.parts:
+            if part.WhichOneof("part") == "text":
+                part.text.text = cut_middle(part.text.text, room)
+            elif part.WhichOneof("part") == "thinking":
+                part.thinking.text = cut_middle(part.thinking.text, room)
+            elif part.WhichOneof("part") == "tool_call":
+                part.tool_call.arguments_json = cut_middle(part.tool_call.arguments_json, room // 2)
+                part.tool_call.result.content = cut_middle(part.tool_call.result.content, room // 2)
+        return fitted
 
     def _set_route(self, call: ToolCallPart) -> None:
         route = self._routes.get(call.tool_name)
