@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"netaclaw: {error}\n")
     except grpc.aio.AioRpcError as error:
         sys.stderr.write(f"netaclaw: {words_for(error, getattr(arguments, 'address', None) or 'the suite')}\n")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()

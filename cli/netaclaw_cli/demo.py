@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ _SHOWN_DIFFERENCES = 20
 
 async def run(arguments: argparse.Namespace) -> int:
     """0 only when the turn completed and the reloaded view equals the live one."""
+    _leave_on_sigterm()
     console = Console(stderr=arguments.json, soft_wrap=not sys.stdout.isatty())
     with _throw_away_dir() as data_dir:
         options = SuiteOptions(data_dir, {WORKSPACE: Path.cwd()}, throw_away=True)
@@ -53,6 +55,13 @@ async def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(report, ensure_ascii=False))
     return 0 if report["state"] == "COMPLETED" and not differences else 1
+
+
+def _leave_on_sigterm() -> None:
+    """Stop the suite and remove the data as Ctrl-C does."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 async def _live(console: Console, address: str) -> SessionView:

@@ -20,9 +20,9 @@ from netaclaw_cli.child import Child, ServiceFailed
 from netaclaw_cli.logs import keep_bounded
 from netaclaw_cli.topology import GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
 
-STOP_S = 4.4
-"""All services together; what is left then is killed, so that everything is gone within 5 s."""
-_SLOTS_S = {"gateway": 0.8, "orchestrator": 1.5, "runner": 0.8}
+STOP_S = 3.4
+"""All services together; what is left then is killed, and with Postgres to end, too, everything is gone in 5 s."""
+_SLOTS_S = {"gateway": 0.7, "orchestrator": 1.2, "runner": 0.6}
 """How long a service may stop before the next one is asked to, too; the store has the rest."""
 _POSTMASTER_TIMEOUT_S = 5.0
 
