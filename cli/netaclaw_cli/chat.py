@@ -21,6 +21,7 @@ from netaclaw_client import Backoff, Client, SessionView, run_turn
 _MAX_TRIES = 30
 _PING_TIMEOUT_S = 5.0
 _CANCEL_TIMEOUT_S = 10.0
+_LONG_PAUSE_S = 1.0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,7 +67,8 @@ class Chat:
         """One turn, printed as it happens; True when it completed. Survives cuts."""
         request = ChatRequest(session_id=self.view.session_id, content=content, agent_name=self._agent_name)
         printer = TurnPrinter(self.view, _write)
-        events = run_turn(self._client, request, self.view.seq, backoff=Backoff(max_attempts=_MAX_TRIES))
+        backoff = Backoff(max_attempts=_MAX_TRIES, sleep=_wait_aloud)
+        events = run_turn(self._client, request, self.view.seq, backoff=backoff)
         async with contextlib.aclosing(events):
             async for event in events:
                 self.view.apply(event)
@@ -127,6 +129,12 @@ def _cancel(runner: asyncio.Runner, chat: Chat) -> None:
         runner.run(chat.cancel())
     except grpc.aio.AioRpcError as error:
         sys.stderr.write(f"netaclaw: {words_for(error, chat.address)}\n")
+
+
+async def _wait_aloud(seconds: float) -> None:
+    if seconds >= _LONG_PAUSE_S:  # short cuts heal without a word
+        sys.stderr.write("\nnetaclaw: the connection is lost; trying again\n")
+    await asyncio.sleep(seconds)
 
 
 def _write(text: str) -> None:
