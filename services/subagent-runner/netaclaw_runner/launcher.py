@@ -188,16 +188,34 @@ class _GroupHandle:
         return await self._group_gone()
 
     async def _group_gone(self) -> bool:
-        """Orphans of the group are another's to reap: look until none is left."""
+        """Look until no process of the group runs. Orphans that fell to this process are reaped on the way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _GROUP_GONE_S
-        while loop.time() < deadline:
-            try:
-                os.killpg(self._process.pid, 0)
-            except (ProcessLookupError, PermissionError):
-                return True
+        while _runs_group(self._process.pid):
+            if loop.time() > deadline:
+                return False
             await asyncio.sleep(_GROUP_POLL_S)
+        return True
+
+
+def _runs_group(group: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:  # as process 1, or as a subreaper, we inherit them
+            pass
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
         return False
+    # Zombies that a careless process 1 leaves lying about still count for killpg.
+    return any(_is_running_in(group, stat) for stat in Path("/proc").glob("[0-9]*/stat"))
+
+
+def _is_running_in(group: int, stat: Path) -> bool:
+    try:
+        state, _parent, found, *_ = stat.read_text(errors="replace").rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return False
+    return int(found) == group and state != "Z"
 
 
 async def _wait(pid: int) -> int:

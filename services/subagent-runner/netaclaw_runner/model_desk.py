@@ -7,10 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from netaclaw.chat.v1.event_pb2 import AssistantStreamDelta, StreamChannel
+from netaclaw.session.v1.entry_pb2 import FinishReason
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1.runner_service_pb2 import RunEvent, RunStreamStart, TranscriptMessage
 from netaclaw.tool.v1.tool_pb2 import ToolManifest
+from netaclaw_agent.loop import text_of
 from netaclaw_agent.model import Model, ModelCall, NewId
 from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.model_calls import CallOutcome, DeltaStream, run_call
@@ -52,8 +54,10 @@ class ModelDesk:
         self._calls = 0
         self._task: asyncio.Task[None] | None = None
         self._stream: DeltaStream | None = None
-        self._own_text = ""
+        self._last_text = ""
         self._warned = False
+        self.last_finish = FinishReason.FINISH_REASON_UNSPECIFIED
+        """Why the model stopped in its last call."""
         self.usage = Usage()
         """Sum over all calls, failed and cancelled ones too."""
 
@@ -61,7 +65,7 @@ class ModelDesk:
     def partial_text(self) -> str:
         """Text of the running call, else of the last message that has any."""
         running = self._stream.text if self._stream is not None else ""
-        return running or self._own_text or self._transcript.last_text
+        return running or self._last_text
 
     def request(self, request: pb.ModelRequest) -> None:
         """The worker asks for a call."""
@@ -136,7 +140,7 @@ class ModelDesk:
     def _close_own_stream(self) -> None:
         if self._stream is not None:
             self._stream.flush()
-            self._own_text = self._stream.text or self._own_text
+            self._last_text = self._stream.text or self._last_text
             self._stream = None
 
     def _emit_delta(self, delta: AssistantStreamDelta) -> None:
@@ -169,6 +173,8 @@ class ModelDesk:
             self._run.end(failed(f"the model call failed: {outcome.error}"))
             return
         self._stream = None
+        self._last_text = text_of(outcome.message) or self._last_text
+        self.last_finish = outcome.message.finish_reason
         place = self._transcript.append(outcome.message)
         self.show(place)
         self._account(outcome.usage)

@@ -79,7 +79,6 @@ class Run:
             result_bytes=limits.result_bytes,
             message_bytes=limits.message_bytes,
         )
-        self._transcript = transcript
         tools = task_box(envelope, self._could_bind).manifests
         self._desk = ModelDesk(
             self, envelope, model, tools, transcript, new_id=new_id, flush_s=limits.flush_s, room=self.events.room
@@ -288,7 +287,7 @@ class Run:
         elif line.state == _COMPLETED and not line.final_output.strip():
             self.end(failed("the answer was empty", Manner.BY_ITSELF))
         else:
-            cut = self._transcript.last_finish in _CUT
+            cut = self._desk.last_finish in _CUT
             answer = End(
                 _PARTIAL if cut else line.state,
                 line.error or ("the model was cut short" if cut else ""),

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from netaclaw.session.v1.entry_pb2 import FinishReason, Message, MessageRole, ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import Message, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.tool.v1.tool_pb2 import ToolRoute, ToolRuntimeRoute
-from netaclaw_agent.loop import calls_of, text_of
+from netaclaw_agent.loop import calls_of
 from netaclaw_agent.tools.results import cut_middle
 
 _MIN_RESULT_BYTES = 4096
@@ -95,22 +95,6 @@ class Transcript:
                     self.settle(call.call_id, lost, ToolCallState.TOOL_CALL_STATE_FAILED)
                     changed.add(place)
         return sorted(changed)
-
-    @property
-    def last_text(self) -> str:
-        """Text of the last assistant message that has any."""
-        for message in reversed(self._messages):
-            if message.role == MessageRole.MESSAGE_ROLE_ASSISTANT and (text := text_of(message)):
-                return text
-        return ""
-
-    @property
-    def last_finish(self) -> FinishReason:
-        """Why the model stopped in the last assistant message."""
-        for message in reversed(self._messages):
-            if message.role == MessageRole.MESSAGE_ROLE_ASSISTANT:
-                return message.finish_reason
-        return FinishReason.FINISH_REASON_UNSPECIFIED
 
     def route_of(self, tool_name: str) -> ToolRoute:
         """Where policy lets a tool run; DISABLED for a tool that it does not name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -231,13 +232,15 @@ class RunFollower:
         await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]
 
     async def leave(self) -> None:
-        """Be gone."""
+        """Be gone, and wait until the runner knows."""
+        noticed = asyncio.Event()
+        handler = _Listener("the caller of a run is gone; its worker is held", noticed)
+        logger = logging.getLogger("netaclaw_runner.run")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
         self.stream.cancel()
-        try:
-            while await self.stream.read() != grpc.aio.EOF:
-                pass
-        except asyncio.CancelledError:
-            pass
+        await noticed.wait()
+        logger.removeHandler(handler)
 
     async def _next(self) -> rs.RunEvent:
         while not self._batch:
@@ -304,13 +307,26 @@ def task_envelope(
     )
 
 
+class _Listener(logging.Handler):
+    """Sets an event when a message is logged."""
+
+    def __init__(self, message: str, heard: asyncio.Event) -> None:
+        super().__init__()
+        self._message = message
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == self._message:
+            self._heard.set()
+
+
 def alive(pid: int) -> bool:
-    """Whether a process of this number runs; a zombie does."""
+    """Whether a process of this number is there; a zombie counts if it is ours to reap."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+    return state != "Z" or int(parent) == os.getpid()
 
 
 async def gone(pid: int) -> None:

@@ -83,12 +83,8 @@ def test_a_message_that_is_too_large_for_the_wire_is_cut() -> None:
     assert transcript.message(0).ByteSize() < 11_000
 
 
-def test_the_last_text_is_the_last_one_that_has_any() -> None:
+def test_a_tool_that_policy_does_not_name_is_disabled() -> None:
     transcript = _transcript()
-    transcript.append(_answer("first"))
-    transcript.append(_answer("", "c1"))
-    transcript.replace_tail(2, [user_message("a person's word")])
 
-    assert transcript.last_text == "first"
     assert transcript.route_of("look") == ToolRoute.TOOL_ROUTE_WORKER_LOCAL
     assert transcript.route_of("other") == ToolRoute.TOOL_ROUTE_DISABLED
