@@ -1,1 +1,6 @@
 """What a process of this suite needs to live; no domain noun, three users for every module."""
+
+import os
+
+# No process of ours forks and goes on in the child with grpc; its fork handlers would only complain at each exec.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

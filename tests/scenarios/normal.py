@@ -1,11 +1,13 @@
 """Brings two runs of one scenario into a form in which they must be equal.
 
 Ids are renamed by first appearance; times, durations and process ids are dropped; events of side-by-side tasks are put
-in task order, and sequence numbers follow that order. Nothing else is touched.
+in task order, and sequence numbers follow that order. Two more columns depend on the clock and go: the size of a
+serialised body, which holds times, and the number of appends, into which writes of the same moment are joined.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +18,8 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.entry_pb2 import Entry
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-DROPPED = re.compile(r"(^|_)(time|at|pid|ms)$|^etag$")
+DROPPED = re.compile(r"(^|_)(time|at|pid|ms)$|^(etag|body_bytes|append_no|append_seq)$", re.IGNORECASE)
+JSON_COLUMNS = frozenset({"tool_names", "result_payload", "token_usage"})
 
 
 class Normaliser:
@@ -38,7 +41,7 @@ class Normaliser:
 
     def rows(self, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
         """Rows of a table, in the table's own order."""
-        return [self._clean(dict(row)) for row in rows]
+        return [self._clean({name: _parsed(name, value) for name, value in row.items()}) for row in rows]
 
     def _clean(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -50,6 +53,10 @@ class Normaliser:
         if isinstance(value, str):
             return UUID.sub(lambda match: self._names.setdefault(match[0], f"id-{len(self._names)}"), value)
         return value
+
+
+def _parsed(name: str, value: Any) -> Any:
+    return json.loads(value) if name in JSON_COLUMNS and value is not None else value
 
 
 def as_dict(message: Any) -> Any:

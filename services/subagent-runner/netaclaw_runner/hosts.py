@@ -25,6 +25,7 @@ class ToolHosts:
         self._limits = limits
         self._max_hosts = max_hosts
         self._hosts: set[ToolHost] = set()
+        self._closing: dict[ToolHost, asyncio.Task[None]] = {}
         self._stopping = False
 
     @property
@@ -48,15 +49,19 @@ class ToolHosts:
         return host
 
     async def close(self, host: ToolHost) -> None:
-        """Close a host. Idempotent."""
+        """Close a host; answers when nothing of it is alive. Idempotent, and goes on when the caller is cancelled."""
         if host in self._hosts:
             self._hosts.discard(host)
-            await host.close()
+            closing = asyncio.create_task(host.close())
+            self._closing[host] = closing
+            closing.add_done_callback(lambda _: self._closing.pop(host, None))
+        if host in self._closing:
+            await asyncio.shield(self._closing[host])
 
     async def stop(self) -> None:
-        """Take no new host and close all others."""
+        """Take no new host, close all others, and wait for those that are closing."""
         self._stopping = True
-        await asyncio.gather(*(self.close(host) for host in list(self._hosts)))
+        await asyncio.gather(*(self.close(host) for host in [*self._hosts, *self._closing]))
 
 
 def _check(opening: HostToolsOpen) -> None:
