@@ -25,7 +25,7 @@ from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_store.codec import agent_from, entry_body, entry_from, search_text, session_from, title_from
-from netaclaw_store.database import Database
+from netaclaw_store.database import Database, LostRace
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, SESSION_UPDATED, StoredEvent, entry_event, hydrate
 from netaclaw_store.leases import owned_elsewhere, session_not_found
 from netaclaw_store.queries import SQL
@@ -105,7 +105,7 @@ async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurn
     await _check_references(connection, turn, session)
     row = await connection.fetchrow(SQL["begin_turn"], *turn.parameters())
     if row is None:
-        raise RuntimeError("a turn could not begin although nothing stands in its way")
+        raise LostRace  # what stands in the way came between the look and the statement
     return _started(turn, row)
 
 

@@ -25,6 +25,11 @@ _ATTEMPTS = 3
 _READ_WRITE: Mapping[str, Any] = {}
 _SNAPSHOT: Mapping[str, Any] = {"isolation": "repeatable_read", "readonly": True}
 
+
+class LostRace(Exception):
+    """A transaction found that another one was quicker: try again and see what it did."""
+
+
 _GONE = (
     asyncpg.InterfaceError,
     asyncpg.PostgresConnectionError,
@@ -36,6 +41,7 @@ _GONE = (
     TimeoutError,
 )
 _AGAIN = (
+    LostRace,
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.InvalidCachedStatementError,

@@ -131,7 +131,7 @@ def hydrate(event: StoredEvent, session: Session, entries: Mapping[str, Entry]) 
     )
     name = event.name
     entry = entries.get(event.subject_entry_id) if event.subject_entry_id else None
-    if not name or (event.subject_entry_id and entry is None):
+    if not name or event.kind == REMOVED or (event.subject_entry_id and entry is None):
         shown.session_entry_removed.entry_id = event.subject_entry_id or event.entry_id
         return shown
     body: Any = getattr(shown, name)

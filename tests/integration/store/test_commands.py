@@ -1,0 +1,269 @@
+"""Commands on sessions: idempotent, fenced, and complete in what they delete."""
+
+from __future__ import annotations
+
+import pytest
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1 import entry_pb2 as e
+from netaclaw.session.v1 import session_command_service_pb2 as c
+from netaclaw.session.v1 import subagent_pb2 as s
+from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_chassis.ids import new_id
+from tests.integration.store.driver import (
+    INSTANCE,
+    OWNER,
+    Store,
+    Turn,
+    append,
+    entry_write,
+    refused,
+    text,
+)
+
+
+def _create(session_id: str, owner: str = OWNER, **fields: str) -> j.CreateSessionRequest:
+    return j.CreateSessionRequest(owner_id=owner, request=c.CreateSessionRequest(session_id=session_id, **fields))
+
+
+async def _lease(store: Store, session_id: str) -> int:
+    request = j.AcquireSessionRequest(instance_id=INSTANCE, owner_id=OWNER, session_id=session_id)
+    return (await store.journal.AcquireSession(request)).generation
+
+
+async def _whole_session(store: Store) -> Turn:
+    """A finished turn with a row in every table that a session can have rows in."""
+    turn = await store.new_turn(request_id=new_id())
+    batch_id, task_id = new_id(), new_id()
+    task = s.SubagentTask(task_id=task_id, state=s.SUBAGENT_TASK_STATE_COMPLETED)
+    reference = e.Part(batch_reference=e.BatchReferencePart(batch_entry_id=batch_id, call_id="call-1"))
+    result = e.Entry(
+        entry_id=new_id(),
+        parent_entry_id=turn.anchor_id,
+        kind=e.ENTRY_KIND_SUBAGENT_RESULT,
+        subagent_result=s.SubagentResultBody(batch_entry_id=batch_id),
+    )
+    await turn.append(
+        entry_write(turn.assistant(text("answer"), reference)),
+        entry_write(turn.batch(task, entry_id=batch_id)),
+        entry_write(result),
+        j.Write(
+            subagent_task=j.SubagentTaskWrite(task=task, parent_entry_id=turn.anchor_id, batch_entry_id=batch_id)
+        ),
+        j.Write(subagent_entry=j.SubagentEntryWrite(task_id=task_id, n=0, message=e.Message(parts=[text("hi")]))),
+        j.Write(content=j.ContentWrite(content_id=new_id(), entry_id=turn.anchor_id, text="large")),
+    )
+    await turn.finish()
+    return turn
+
+
+async def _rows(store: Store, session_id: str) -> dict[str, int]:
+    """How many rows each table with a session_id has of the session."""
+    tables = await store.query(
+        "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'session_id'"
+    )
+    counts = {}
+    for table in [row["table_name"] for row in tables]:
+        counted = await store.query(f"SELECT count(*) AS n FROM {table} WHERE session_id = $1", session_id)
+        counts[table] = counted[0]["n"]
+    return counts
+
+
+async def test_making_a_session_twice_answers_the_first_one(store: Store) -> None:
+    session_id = new_id()
+    first = await store.journal.CreateSession(_create(session_id, title="t", workspace="project"))
+    second = await store.journal.CreateSession(_create(session_id, title="other"))
+    assert first == second
+    assert (first.session.title, first.session.workspace, first.session.seq) == ("t", "project", 0)
+
+
+async def test_a_session_needs_a_known_workspace_and_agent(store: Store) -> None:
+    async with refused(Reason.REASON_WORKSPACE_NOT_FOUND):
+        await store.journal.CreateSession(_create(new_id(), workspace="nowhere"))
+    async with refused(Reason.REASON_AGENT_NOT_FOUND):
+        await store.journal.CreateSession(_create(new_id(), agent_id=new_id()))
+    async with refused(Reason.REASON_INVALID_FIELD):
+        await store.journal.CreateSession(_create("x"))
+
+
+async def test_the_id_of_another_owners_session_is_not_found(store: Store) -> None:
+    session_id = new_id()
+    await store.journal.CreateSession(_create(session_id))
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        await store.journal.CreateSession(_create(session_id, owner="bob"))
+
+
+async def test_an_update_changes_what_the_mask_names_and_tells_everyone(store: Store) -> None:
+    turn = await store.new_turn()
+    request = j.UpdateSessionRequest(
+        owner_id=OWNER,
+        session=e.Session(session_id=turn.session_id, title="new", thinking_level=3),
+        update_mask={"paths": ["title"]},
+        labels=[c.EntryLabel(entry_id=turn.user_id, label="mark")],
+    )
+    response = await store.journal.UpdateSession(request)
+    assert (response.session.title, response.session.thinking_level) == ("new", 0)
+    assert response.session.etag != turn.begun.session.etag
+    labelled, updated = response.events
+    assert labelled.session_entry_updated.entry.label == "mark"
+    assert labelled.session_entry_updated.entry.updated_seq == labelled.seq
+    assert updated.session_updated.session == response.session
+    assert await store.replay(turn.session_id, after_seq=4) == list(response.events)
+    await turn.append(entry_write(turn.assistant(text("a write keeps the mark"))))
+    assert (await store.tree(turn.session_id))[0].label == "mark"
+
+
+async def test_an_update_that_changes_nothing_leaves_no_event(store: Store) -> None:
+    turn = await store.new_turn()
+    session = e.Session(session_id=turn.session_id, title=turn.begun.session.title)
+    request = j.UpdateSessionRequest(owner_id=OWNER, session=session, update_mask={"paths": ["title"]})
+    response = await store.journal.UpdateSession(request)
+    assert not response.events
+    assert response.session.etag == turn.begun.session.etag
+
+
+async def test_an_update_with_an_old_etag_is_refused(store: Store) -> None:
+    turn = await store.new_turn()
+    request = j.UpdateSessionRequest(
+        owner_id=OWNER,
+        session=e.Session(session_id=turn.session_id, title="new"),
+        update_mask={"paths": ["title"]},
+        etag=turn.begun.session.etag,
+    )
+    await store.journal.UpdateSession(request)
+    async with refused(Reason.REASON_STALE_ETAG):
+        await store.journal.UpdateSession(request)
+
+
+async def test_the_leaf_switches_to_path_entries_of_an_idle_session(store: Store) -> None:
+    turn = await _whole_session(store)
+    generation = await _lease(store, turn.session_id)
+
+    def request(leaf: str, **fields: object) -> j.SwitchLeafRequest:
+        values: dict[str, object] = {"owner_id": OWNER, "session_id": turn.session_id, "generation": generation}
+        return j.SwitchLeafRequest(leaf_entry_id=leaf, **{**values, **fields})  # type: ignore[arg-type]  # by name
+
+    switched = await store.journal.SwitchLeaf(request(turn.user_id))
+    assert switched.session.leaf_entry_id == turn.user_id
+    assert switched.events[0].session_leaf_changed.leaf_entry_id == turn.user_id
+    attachment = next(x for x in await store.tree(turn.session_id) if x.kind == e.ENTRY_KIND_SUBAGENT_BATCH)
+    async with refused(Reason.REASON_ENTRY_NOT_FOUND):
+        await store.journal.SwitchLeaf(request(attachment.entry_id))
+    async with refused(Reason.REASON_STALE_GENERATION):
+        await store.journal.SwitchLeaf(request(turn.anchor_id, generation=generation - 1))
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        await store.journal.SwitchLeaf(request(turn.anchor_id, owner_id="bob"))
+
+
+async def test_the_stored_leaf_rules_after_a_late_write_of_a_replaced_owner(store: Store) -> None:
+    turn = await store.new_turn()
+    await turn.finish(entry_write(turn.assistant(text("tip"))))
+    generation = await _lease(store, turn.session_id)
+    await store.journal.SwitchLeaf(
+        j.SwitchLeafRequest(
+            owner_id=OWNER, session_id=turn.session_id, generation=generation, leaf_entry_id=turn.user_id
+        )
+    )
+    late = j.LeafWrite(leaf_entry_id=turn.anchor_id, expected_leaf_entry_id=turn.user_id)
+    async with refused(Reason.REASON_STALE_GENERATION):
+        await append(store, turn.request(j.Write(leaf=late)))
+    reopened = await store.begin(turn.session_id)
+    assert [entry.entry_id for entry in reopened.path] == [turn.user_id]
+
+
+async def test_deleting_a_branch_takes_all_below_it_and_keeps_the_order_of_events(store: Store) -> None:
+    turn = await _whole_session(store)
+    second = Turn(store, await store.begin(turn.session_id))
+    await second.finish(entry_write(second.assistant(text("second"))))
+    generation = await _lease(store, turn.session_id)
+    request = j.DeleteBranchRequest(
+        owner_id=OWNER, session_id=turn.session_id, generation=generation, entry_id=turn.anchor_id
+    )
+    response = await store.journal.DeleteBranch(request)
+    assert response.deleted_count == 5
+    assert response.session.leaf_entry_id == turn.user_id
+    assert [entry.entry_id for entry in await store.tree(turn.session_id)] == [turn.user_id]
+    replayed = await store.replay(turn.session_id)
+    assert [event.seq for event in replayed] == list(range(1, response.session.seq + 1))
+    removed = {e.session_entry_removed.entry_id for e in replayed if e.HasField("session_entry_removed")}
+    assert {turn.anchor_id, second.user_id, second.anchor_id} <= removed
+    left = await _rows(store, turn.session_id)
+    assert (left["subagent_session"], left["subagent_entry"], left["content"]) == (0, 0, 0)
+
+
+async def test_deleting_a_session_leaves_no_row_in_any_table(store: Store) -> None:
+    turn, kept = await _whole_session(store), await _whole_session(store)
+    queued = await store.begin(turn.session_id)
+    await store.begin(turn.session_id, "wait", when_busy=2, request_id="q")
+    draft = j.Draft(
+        session_id=turn.session_id, generation=queued.generation, entry_id=new_id(), channel=1, attempt=1, text="x"
+    )
+    running = Turn(store, queued)
+    await append(store, running.request(entry_write(running.assistant()), drafts=[draft]))
+    await append(store, running.request(entry_write(running.assistant())))
+    assert all((await _rows(store, turn.session_id)).values())
+    request = j.DeleteSessionsRequest(owner_id=OWNER, session_ids=[turn.session_id])
+    assert list((await store.journal.DeleteSessions(request)).deleted_session_ids) == [turn.session_id]
+    assert not any((await _rows(store, turn.session_id)).values())
+    assert not (await store.journal.DeleteSessions(request)).deleted_session_ids
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        await running.append(entry_write(running.assistant()))
+    assert len(await store.tree(kept.session_id)) == 4
+
+
+async def test_deleting_all_sessions_spares_other_owners(store: Store) -> None:
+    await store.new_turn()
+    await store.new_turn()
+    bobs = await store.new_turn(owner_id="bob")
+    foreign = j.DeleteSessionsRequest(owner_id=OWNER, session_ids=[bobs.session_id])
+    assert not (await store.journal.DeleteSessions(foreign)).deleted_session_ids
+    response = await store.journal.DeleteSessions(j.DeleteSessionsRequest(owner_id=OWNER, all=True))
+    assert len(response.deleted_session_ids) == 2
+    assert [row["session_id"] for row in await store.query("SELECT session_id FROM session")] == [bobs.session_id]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_fork_is_a_whole_copy_with_ids_of_its_own(store: Store, whole: bool) -> None:
+    turn = await _whole_session(store)
+    second = Turn(store, await store.begin(turn.session_id))
+    await second.finish(entry_write(second.assistant(text("second"))))
+    new_session_id = new_id()
+    request = j.ForkSessionRequest(
+        owner_id=OWNER,
+        session_id=turn.session_id,
+        new_session_id=new_session_id,
+        entry_id="" if whole else turn.anchor_id,
+    )
+    fork = (await store.journal.ForkSession(request)).session
+    assert (await store.journal.ForkSession(request)).session == fork
+    entries = await store.tree(new_session_id)
+    source = await store.tree(turn.session_id)
+    expected = len(source) if whole else 4
+    assert len(entries) == expected
+    ids = {entry.entry_id for entry in entries}
+    assert not ids & {entry.entry_id for entry in source}
+    assert [entry.parent_entry_id for entry in entries if entry.parent_entry_id not in ids] == [""]
+    assert fork.forked_from_session_id == turn.session_id
+    assert fork.leaf_entry_id in ids
+    anchor, batch, result = entries[1:4]
+    assert anchor.assistant.parts[1].batch_reference.batch_entry_id == batch.entry_id
+    assert batch.subagent_batch.batch.parent_entry_id == anchor.entry_id
+    assert result.subagent_result.batch_entry_id == batch.entry_id
+    assert [event.seq for event in await store.replay(new_session_id)] == list(range(1, expected + 1))
+    rows = await _rows(store, new_session_id)
+    assert (rows["content"], rows["subagent_session"], rows["subagent_entry"]) == (1, 1, 1)
+
+
+async def test_a_fork_needs_a_source_of_the_owner_and_a_free_id(store: Store) -> None:
+    turn = await store.new_turn()
+    request = j.ForkSessionRequest(owner_id="bob", session_id=turn.session_id, new_session_id=new_id())
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        await store.journal.ForkSession(request)
+    request.owner_id = OWNER
+    request.entry_id = new_id()
+    async with refused(Reason.REASON_ENTRY_NOT_FOUND):
+        await store.journal.ForkSession(request)
+    request.entry_id = ""
+    request.new_session_id = turn.session_id
+    async with refused(Reason.REASON_ALREADY_EXISTS):
+        await store.journal.ForkSession(request)
