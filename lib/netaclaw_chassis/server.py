@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +76,7 @@ class GrpcServer:
 
     async def start(self) -> None:
         """Bind and serve. Raises PortInUse."""
+        self._check_free()
         try:
             self.port = self._server.add_insecure_port(f"{self._host}:{self._wanted_port}")
         except RuntimeError as error:
@@ -81,6 +84,16 @@ class GrpcServer:
         await self._server.start()
         for name in ("", *self._names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def _check_free(self) -> None:
+        """Look before grpc does: its library would write lines of its own to stderr about a port in use."""
+        if self._wanted_port:
+            try:
+                family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+                socket.create_server((self._host.strip("[]"), self._wanted_port), family=family).close()
+            except OSError as error:
+                why = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror
+                raise PortInUse(f"cannot listen on {self._host}:{self._wanted_port}: {why}") from error
 
     async def stop(self, grace: float = 1.0) -> None:
         """NOT_SERVING, no new calls, up to `grace` seconds for those in progress, then cut."""
