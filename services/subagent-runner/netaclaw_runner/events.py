@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.subagent.v1.runner_service_pb2 import RunEvent
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_runner.limits import Limits
 
 
 class EventStream:
@@ -18,10 +19,10 @@ class EventStream:
     take-over.
     """
 
-    def __init__(self, *, queued_bytes: int, retained_bytes: int, response_bytes: int) -> None:
-        self._queued_bytes = queued_bytes
-        self._retained_bytes = retained_bytes
-        self._response_bytes = response_bytes
+    def __init__(self, limits: Limits) -> None:
+        self._queued_bytes = limits.queued_bytes
+        self._retained_bytes = limits.retained_bytes
+        self._response_bytes = limits.response_bytes
         self._last_no = 0
         self._retained: dict[int, RunEvent] = {}
         self._retained_size = 0

@@ -36,6 +36,7 @@ from netaclaw_runner.worker.bootstrap import main
 sys.exit(main(options))
 """
 
+_EXIT_POLL_S = 0.01
 _GROUP_POLL_S = 0.005
 _GROUP_GONE_S = 1.0
 
@@ -156,7 +157,7 @@ class _GroupHandle:
         self._process = process
         self._channel = channel
         self._stderr_fd = stderr_fd
-        self._exit = asyncio.get_running_loop().create_task(_wait(process.pid))
+        self._exit = asyncio.get_running_loop().create_task(_wait(process))
         self._finished = False
 
     @property
@@ -218,12 +219,14 @@ def _is_running_in(group: int, stat: Path) -> bool:
     return int(found) == group and state != "Z"
 
 
-async def _wait(pid: int) -> int:
-    """Wait for a child's exit without reaping it."""
+async def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a child's exit; where the system has pidfds, without reaping it."""
+    if sys.platform != "linux":
+        while (code := process.poll()) is None:  # noqa: ASYNC110  # nothing here tells us
+            await asyncio.sleep(_EXIT_POLL_S)
+        return code
     loop = asyncio.get_running_loop()
-    if not hasattr(os, "pidfd_open"):
-        return await loop.run_in_executor(None, _wait_blocking, pid)
-    fd = os.pidfd_open(pid)
+    fd = os.pidfd_open(process.pid)
     readable = asyncio.Event()
     loop.add_reader(fd, readable.set)
     try:
@@ -231,13 +234,12 @@ async def _wait(pid: int) -> int:
     finally:
         loop.remove_reader(fd)
         os.close(fd)
-    return _wait_blocking(pid)
+    return _exit_code(process.pid)
 
 
-def _wait_blocking(pid: int) -> int:
+def _exit_code(pid: int) -> int:
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    if found is None:
-        return 0
+    assert found is not None  # it has exited
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 

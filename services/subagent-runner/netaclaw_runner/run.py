@@ -68,22 +68,14 @@ class Run:
         self._child_log = ChildLog(limits.child_log_bytes)
         self.generation = 0
         """Of the owner that attends to it; the one that started it has 0."""
-        self.events = EventStream(
-            queued_bytes=limits.queued_bytes,
-            retained_bytes=limits.retained_bytes,
-            response_bytes=limits.response_bytes,
-        )
-        transcript = Transcript(
-            envelope.history,
-            envelope.policy.routes,
-            result_bytes=limits.result_bytes,
-            message_bytes=limits.message_bytes,
-        )
+        self.events = EventStream(limits)
+        transcript = Transcript(envelope.history, envelope.policy.routes, limits)
         tools = task_box(envelope, self._could_bind).manifests
         self._desk = ModelDesk(
             self, envelope, model, tools, transcript, new_id=new_id, flush_s=limits.flush_s, room=self.events.room
         )
         self._ledger = ToolLedger(self, self._desk, transcript, envelope.budget, limits)
+        self._handlers = self._make_handlers()
         self._clocks = Clocks(envelope, limits, end=self.end, warn=self._desk.warn, waiting=self._cannot_move)
 
     @property
@@ -230,7 +222,7 @@ class Run:
         if not self._started and item.type not in ("run_start", "log"):
             self.end(failed(f"the worker sent {item.type} before run_start", Manner.ABRUPT))
             return
-        handler: Callable[..., None] | None = self._handlers().get(item.type)
+        handler = self._handlers.get(item.type)
         if handler is None:
             self.note(f"a {item.type} line is nothing for a run")
             return
@@ -238,7 +230,7 @@ class Run:
         if item.type != "log":
             self.progress()
 
-    def _handlers(self) -> dict[str, Callable[..., None]]:
+    def _make_handlers(self) -> dict[str, Callable[..., None]]:
         return {
             "run_start": self._on_run_start,
             "model_request": self._desk.request,

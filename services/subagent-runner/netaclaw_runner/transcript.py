@@ -10,6 +10,7 @@ from netaclaw.session.v1.entry_pb2 import Message, ToolCallPart, ToolCallState, 
 from netaclaw.tool.v1.tool_pb2 import ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.loop import calls_of
 from netaclaw_agent.tools.results import cut_middle
+from netaclaw_runner.limits import Limits
 
 _MIN_RESULT_BYTES = 4096
 _NOT_REPORTED = "the worker reported no result for this call"
@@ -18,18 +19,11 @@ _NOT_REPORTED = "the worker reported no result for this call"
 class Transcript:
     """Messages by place. Messages that were handed out are never changed: a new result makes a new message."""
 
-    def __init__(
-        self,
-        history: Iterable[Message],
-        routes: Iterable[ToolRuntimeRoute],
-        *,
-        result_bytes: int,
-        message_bytes: int,
-    ) -> None:
+    def __init__(self, history: Iterable[Message], routes: Iterable[ToolRuntimeRoute], limits: Limits) -> None:
         self._messages = list(history)
         self._routes: Mapping[str, ToolRuntimeRoute] = {route.tool_name: route for route in routes}
-        self._result_bytes = result_bytes
-        self._message_bytes = message_bytes
+        self._result_bytes = limits.result_bytes
+        self._message_bytes = limits.message_bytes
         self._starts: dict[str, Timestamp] = {}
 
     @property

@@ -13,10 +13,11 @@ from netaclaw.subagent.v1.runner_service_pb2 import RunEnded, RunEvent, RunStrea
 from netaclaw_agent.loop import user_message
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_runner.events import EventStream
+from netaclaw_runner.limits import Limits
 
 
-def _stream(**sizes: int) -> EventStream:
-    return EventStream(**{"queued_bytes": 1000, "retained_bytes": 10_000, "response_bytes": 500, **sizes})
+def _stream() -> EventStream:
+    return EventStream(Limits(queued_bytes=1000, retained_bytes=10_000, response_bytes=500))
 
 
 def _delta(text: str = "x") -> RunEvent:

@@ -7,14 +7,15 @@ import pytest
 from netaclaw.session.v1.entry_pb2 import Message, MessageRole, Part, TextPart, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.tool.v1.tool_pb2 import ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.loop import calls_of, user_message
+from netaclaw_runner.limits import Limits
 from netaclaw_runner.transcript import Transcript
 
 ROUTES = [ToolRuntimeRoute(tool_name="look", route=ToolRoute.TOOL_ROUTE_WORKER_LOCAL, reason="reads")]
 DONE = ToolCallState.TOOL_CALL_STATE_COMPLETED
 
 
-def _transcript(**sizes: int) -> Transcript:
-    return Transcript([], ROUTES, **{"result_bytes": 1000, "message_bytes": 100_000, **sizes})
+def _transcript(*, result_bytes: int = 1000, message_bytes: int = 100_000) -> Transcript:
+    return Transcript([], ROUTES, Limits(result_bytes=result_bytes, message_bytes=message_bytes))
 
 
 def _answer(text: str, *call_ids: str) -> Message:
