@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
@@ -99,5 +100,11 @@ def _result(call: ToolCallPart) -> str:
 def _tool(manifest: ToolManifest) -> dict[str, Any]:
     function: dict[str, Any] = {"name": manifest.tool_name, "description": manifest.description}
     if manifest.parameters_json:
-        function["parameters"] = json.loads(manifest.parameters_json)
+        function["parameters"] = _schema(manifest.parameters_json)
     return {"type": "function", "function": function}
+
+
+@lru_cache(maxsize=256)
+def _schema(text: str) -> Any:
+    """Parsed once: the same few schemas go out with every call. Nobody changes what it returns."""
+    return json.loads(text)
