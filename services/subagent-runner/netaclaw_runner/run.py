@@ -322,7 +322,7 @@ class Run:
         return cut_middle(text, self._limits.result_bytes)
 
     def _cannot_move(self) -> bool:
-        return self._ledger.waiting or not self.events.read
+        return not self._started or self._ledger.waiting or not self.events.read
 
     def _could_bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         """Whether worker or caller will have a handler; the worker binds the real ones."""

@@ -139,7 +139,7 @@ send("run_end", run="foreign", state=3, finalOutput="foreign")
 
 async def test_a_result_after_the_time_limit_is_not_delivered(tmp_path: Path) -> None:
     text = "start()\nwhile receive()['type'] != 'cancel': pass\nend('too late')"
-    ended = (await _run(tmp_path, text, envelope=task_envelope(timeout_ms=500))).ended
+    ended = (await _run(tmp_path, text, envelope=task_envelope(timeout_ms=1500))).ended
 
     assert (ended.state, ended.final_output) == (TIMED_OUT, "")
 
