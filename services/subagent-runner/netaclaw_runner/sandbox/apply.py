@@ -6,6 +6,7 @@ capabilities → Landlock → system call filter. Each step is reported when it 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -24,6 +25,8 @@ class Border:
     """Such as "pid_namespace" or "subreaper"."""
     id_map: int | None = None
     """A user namespace that maps the workspace's owner to the worker's user."""
+    network: int | None = None
+    """An empty network namespace to enter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class _Confinement:
     def confine(self) -> None:
         process = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
+            if self._border.network is not None:
+                self._enter_network(self._border.network)
             if os.geteuid() == 0:
                 self._enter_root_as_root()
             self.step("uid", self._change_user)
@@ -83,8 +88,7 @@ class _Confinement:
             os.close(process)
         self.step("rlimits", self._limit)
         self.step("no_new_privs", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
-        self.report.in_force.remove("pdeathsig")
-        self.step("pdeathsig", self.die_with_parent)  # the change of user has cleared it
+        self.die_with_parent()  # anew, for the change of user has cleared it
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         self.step("no_capabilities", kernel.drop_capabilities)
         self.step("landlock", self._restrict_files)
@@ -106,15 +110,24 @@ class _Confinement:
             found.append("aggregate_memory")
         return found
 
+    def _enter_network(self, network: int) -> None:
+        try:
+            kernel.setns(network, kernel.NEWNET)
+        except OSError:
+            return  # one of its own, later
+        self.report.in_force.append("net_namespace")
+
     def _enter_root_as_root(self) -> None:
         """As root, paths are within reach that the worker's user may not traverse."""
+        tree = None
         try:
-            tree = None
             if self.workspace is not None:
                 tree, self._mapped = private_root.clone_workspace(self.workspace, self._border.id_map)
             kernel.unshare(kernel.NEWNS)
         except OSError:
             self._mapped = False
+            if tree is not None:
+                os.close(tree)
             return  # root of a container: its own user namespace may still give what it lacks
         self.step("mount_namespace", lambda: self._enter_root(tree, detached=True))
         if not self._rooted:
@@ -135,13 +148,14 @@ class _Confinement:
                 self.workspace, self._settings.worker_uid, mapped=self._mapped, writable=self.options.writable
             )
             if uid == 0:
-                raise OSError(1, "only root may use this workspace")
+                raise OSError(errno.EPERM, "only root may use this workspace")
             identity.become(uid, gid)
         return str(os.geteuid())
 
     def _enter_namespaces(self, process: int) -> None:
         """All at once, for each costs a call; without the new root where it stands already."""
-        want = {name: flag for name, flag in namespaces.NAMES.items() if name != "mount_namespace" or not self._built}
+        tried = {*self.report.in_force, *self.report.missing}
+        want = {name: flag for name, flag in namespaces.NAMES.items() if name not in tried}
         try:
             namespaces.enter_user(process, sum(want.values()))
         except OSError:
@@ -150,10 +164,6 @@ class _Confinement:
         self.report.in_force += ["user_namespace", *(name for name in want if name != "mount_namespace")]
         if "mount_namespace" in want:
             self.step("mount_namespace", self._enter_root_as_user)
-
-    @property
-    def _built(self) -> bool:
-        return self.report.has("mount_namespace") or "mount_namespace" in self.report.missing
 
     def _enter_what_there_is(self, process: int, want: dict[str, int]) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -81,7 +82,7 @@ def make_map(users: str, groups: str) -> int:
     try:
         os.close(made)
         if os.read(ready, 1) != b"y":
-            raise OSError(1, "no user namespace")
+            raise OSError(errno.EPERM, "no user namespace")
         for name, text in (("uid_map", users), ("gid_map", groups)):
             fd = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:

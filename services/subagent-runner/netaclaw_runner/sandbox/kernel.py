@@ -6,6 +6,7 @@ Nothing here knows a policy. Every function raises OSError when the kernel says 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 import sys
@@ -26,9 +27,9 @@ PR_SET_NO_NEW_PRIVS = 38
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
 MS_BIND = 0x1000
+MS_MOVE = 0x2000
 MS_REC = 0x4000
 MS_PRIVATE = 0x4_0000
-MNT_DETACH = 2
 
 MOUNT_ATTR_RDONLY = 0x1
 MOUNT_ATTR_NOSUID = 0x2
@@ -48,7 +49,6 @@ _OPEN_TREE = 428
 _MOVE_MOUNT = 429
 _MOUNT_SETATTR = 442
 _CAPSET = {"x86_64": 126, "aarch64": 91}
-_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _CAPABILITY_VERSION_3 = 0x2008_0522
 _MOST_CAPABILITIES = 64
 
@@ -64,7 +64,7 @@ def machine() -> str:
 def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     """Call by number."""
     if sys.platform != "linux":
-        raise OSError(38, "not Linux")
+        raise OSError(errno.ENOSYS, "not Linux")
     values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _checked(_libc.syscall(ctypes.c_long(number), *values), f"system call {number}")
 
@@ -98,16 +98,8 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, data: s
     _checked(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]), f"mount on {target}")
 
 
-def detach(target: str) -> None:
-    """Unmount lazily."""
-    _checked(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
-
-
-def pivot_root(new_root: str, put_old: str) -> None:
-    number = _PIVOT_ROOT.get(machine())
-    if number is None:
-        raise OSError(38, "pivot_root: unknown architecture")
-    syscall(number, new_root.encode(), put_old.encode())
+def move_mount(source: str, target: str) -> None:
+    mount(source, target, None, MS_MOVE)
 
 
 def clone_tree(fd: int) -> int:
@@ -137,7 +129,9 @@ def drop_capabilities() -> None:
         try:
             prctl(PR_CAPBSET_DROP, number)
         except OSError as error:
-            if error.errno != 22:  # EINVAL: past the last one this kernel knows
+            # EINVAL: past the last one that this kernel knows. EPERM: no capability to drop them with; then there is
+            # none to inherit either, and no_new_privs keeps a program from getting one.
+            if error.errno not in (errno.EINVAL, errno.EPERM):
                 raise
             break
     number = _CAPSET.get(machine(), -1)

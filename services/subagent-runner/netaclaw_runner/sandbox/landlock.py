@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -57,7 +58,7 @@ def restrict(rules: Iterable[tuple[int | str, int]]) -> int:
     """
     have = version()
     if not have:
-        raise OSError(95, "no Landlock")
+        raise OSError(errno.EOPNOTSUPP, "no Landlock")
     handled = _handled(have)
     attributes = [handled]
     if have >= 4:

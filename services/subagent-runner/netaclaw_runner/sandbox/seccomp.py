@@ -10,12 +10,15 @@ import errno
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from netaclaw_runner.sandbox import kernel
 from netaclaw_runner.sandbox.options import LaunchOptions
 from netaclaw_runner.sandbox.syscalls import AUDIT, LAST_KNOWN, Architecture, architecture_of, number
 
 _LOAD, _AND, _JUMP_EQUAL, _JUMP_GREATER, _JUMP_BITS, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x45, 0x06
+_JUMP_ALWAYS = 0x05
+_GROUP = 12
 _ALLOW, _ERRNO, _KILL = 0x7FFF_0000, 0x0005_0000, 0x8000_0000
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
 
@@ -109,8 +112,10 @@ def conditions(options: LaunchOptions) -> tuple[Condition, ...]:
     return (pair, clone, NoneOf("ioctl", 1, (_TIOCSTI, _TIOCLINUX, *flags)))
 
 
-def program(options: LaunchOptions, architecture: Architecture) -> bytes:
+@cache
+def program(writable: bool, shell: bool, architecture: Architecture) -> bytes:
     """The filter for one architecture. Calls of any other architecture kill the process."""
+    options = LaunchOptions(writable=writable, shell=shell)
     code = [
         _step(_LOAD, _OFFSET_ARCHITECTURE),
         _step(_JUMP_EQUAL, AUDIT[architecture], yes=1),
@@ -119,12 +124,12 @@ def program(options: LaunchOptions, architecture: Architecture) -> bytes:
         # Also every call of the x32 ABI, whose numbers begin at 0x40000000.
         _step(_JUMP_GREATER, LAST_KNOWN, no=1),
         _refuse(errno.ENOSYS),
-        *_deny(["clone3"], errno.ENOSYS, architecture),  # its flags lie in memory; the C library falls back to clone
-        *_deny(denied(options), errno.EPERM, architecture),
+        # Its flags lie in memory; the C library falls back to clone.
+        *_deny(["clone3"], errno.ENOSYS, architecture),
     ]
     for condition in conditions(options):
         code += _judge(condition, architecture)
-    return b"".join([*code, _step(_RETURN, _ALLOW)])
+    return b"".join([*code, *_deny(denied(options), errno.EPERM, architecture), _step(_RETURN, _ALLOW)])
 
 
 def restrict(options: LaunchOptions) -> None:
@@ -132,7 +137,16 @@ def restrict(options: LaunchOptions) -> None:
     architecture = architecture_of(kernel.machine())
     if architecture is None:
         raise OSError(errno.EOPNOTSUPP, "no filter for this architecture")
-    kernel.set_seccomp(program(options, architecture))
+    kernel.set_seccomp(program(options.writable, options.shell, architecture))
+
+
+def prepare() -> None:
+    """Make the filters once, in the process that forks the workers."""
+    architecture = architecture_of(kernel.machine())
+    if architecture is not None:
+        for writable in (False, True):
+            for shell in (False, True):
+                program(writable, shell, architecture)
 
 
 def deny_only(names: Iterable[str], architecture: Architecture) -> bytes:
@@ -142,8 +156,20 @@ def deny_only(names: Iterable[str], architecture: Architecture) -> bytes:
 
 
 def _deny(names: Iterable[str], error: int, architecture: Architecture) -> list[bytes]:
-    numbers = [found for name in names if (found := number(name, architecture)) is not None]
-    return [step for each in numbers for step in (_step(_JUMP_EQUAL, each, no=1), _refuse(error))]
+    """Deny calls. Of the others some are allowed at once, some go on behind: nothing that judges may follow.
+
+    In groups by number, so that a call passes a dozen steps and not all: the kernel walks a new filter once for every
+    number there is, which took longer than all other layers.
+    """
+    numbers = sorted(found for name in names if (found := number(name, architecture)) is not None)
+    groups = [numbers[start : start + _GROUP] for start in range(0, len(numbers), _GROUP)]
+    code: list[bytes] = []
+    for count, group in enumerate(groups, start=1):
+        tests = [_step(_JUMP_EQUAL, each, yes=len(group) - place) for place, each in enumerate(group)]
+        last = count == len(groups)
+        body = [*tests, _step(_JUMP_ALWAYS, 1) if last else _step(_RETURN, _ALLOW), _refuse(error)]
+        code += [_step(_JUMP_GREATER, group[-1], yes=len(body)), *body]
+    return code
 
 
 def _judge(condition: Condition, architecture: Architecture) -> list[bytes]:
