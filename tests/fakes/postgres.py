@@ -30,11 +30,6 @@ class PostgresServer:
         """The maintenance database; do not write there."""
         return self._server.url
 
-    @property
-    def binaries(self) -> Path:
-        """Directory of psql, pg_dump and the rest."""
-        return self._server.home.binaries / "bin"
-
     @contextmanager
     def database(self) -> Iterator[str]:
         """URL of an empty database, dropped at the end with whoever is still connected."""

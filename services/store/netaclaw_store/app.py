@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -29,8 +29,6 @@ from netaclaw_store.session_reads import SessionReads
 from netaclaw_store.session_service import SessionService
 from netaclaw_store.settings import DEFAULT_WORKSPACE, StoreSettings
 
-log = logging.getLogger(__name__)
-
 
 @asynccontextmanager
 async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
@@ -43,6 +41,8 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
         if not url:
             server = await embedded.start(settings.data_dir, fsync=settings.embedded_fsync)
             stack.push_async_callback(server.stop)
+            keeper = asyncio.create_task(server.keep_running())
+            stack.push_async_callback(_end, keeper)
             url = server.url
         pool = await open_pool(url)
         stack.push_async_callback(close_pool, pool)
@@ -57,6 +57,11 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
                 raise StartError(str(error)) from error
             stack.push_async_callback(each.stop)
         yield {"public": public.address, "internal": internal.address}
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _public(settings: StoreSettings, database: Database) -> list[Servicer]:

@@ -118,14 +118,14 @@ async def open_pool(url: str) -> asyncpg.Pool:
     try:
         connection = await asyncio.wait_for(asyncpg.connect(url), CONNECT_TIMEOUT_S)
     except (*_GONE, asyncpg.PostgresError, ValueError) as error:
-        raise StartError(f"the database cannot be reached: {_one_line(error)}") from error
+        raise StartError(f"the database cannot be reached: {_why(error)}") from error
     try:
         version = connection.get_server_version()
         if version.major < MIN_SERVER_VERSION:
             raise StartError(f"the database is Postgres {version.major}; netaclaw needs {MIN_SERVER_VERSION} or newer")
         await migrate(connection)
     except asyncpg.PostgresError as error:
-        raise StartError(f"the database cannot be prepared: {_one_line(error)}") from error
+        raise StartError(f"the database cannot be prepared: {_why(error)}") from error
     finally:
         await connection.close()
     return await asyncpg.create_pool(
@@ -143,9 +143,14 @@ async def _leave_as_it_is(_connection: asyncpg.Connection) -> None:
     """No settings, listeners or locks outlive a unit of work here, so a release costs no round trip."""
 
 
-def _one_line(error: BaseException) -> str:
-    text = str(error).splitlines()
-    return text[0] if text and text[0] else type(error).__name__
+def _why(error: BaseException) -> str:
+    """One line without the address: a driver's words about it may repeat a password."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_TIMEOUT_S:.0f} s"
+    if isinstance(error, ValueError | asyncpg.InterfaceError):
+        return "NETACLAW_DATABASE_URL is not an address that the driver understands"
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 async def close_pool(pool: asyncpg.Pool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -18,7 +19,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from netaclaw_chassis.lifecycle import StartError
-from netaclaw_store.embedded_home import Home, find_home, recorded_base
+from netaclaw_store.embedded_home import Home, find_home, give, recorded_base
+
+log = logging.getLogger(__name__)
 
 USER = "netaclaw"
 DATABASE = "postgres"
@@ -26,6 +29,7 @@ _SOCKET_PORT = 5432
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.01
+_WATCH_S = 0.5
 _STATUS_LINE = 7
 """Line of postmaster.pid that says `ready`, counted from 0."""
 
@@ -60,12 +64,37 @@ class Embedded:
     """For asyncpg and libpq."""
     process: subprocess.Popen[bytes] | None
     """Ours to reap; None for an adopted one."""
+    fsync: bool = True
+
+    async def keep_running(self) -> None:
+        """Start the server again whenever it has died, until cancelled. A start in progress is waited for."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if _postmaster_pid(self.home.cluster) is not None:
+                continue
+            log.error("the embedded Postgres has died; starting it again")
+            if self.process is not None:
+                self.process.poll()  # reaps it
+            await self._restart()
+
+    async def _restart(self) -> None:
+        starting = asyncio.create_task(asyncio.to_thread(_ensure, self.home, self.fsync))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])  # a thread cannot be cancelled: `stop` must find what it started
+            raise
+        except StartError as error:
+            log.error("the embedded Postgres did not start", extra={"reason": str(error)})
+        finally:
+            if starting.done() and starting.exception() is None:
+                self.process = starting.result()
 
     async def stop(self) -> None:
         """Fast shutdown: connections end, data is checkpointed. Answers when the process is gone."""
         pid = _postmaster_pid(self.home.cluster)
         if pid is not None:
-            await asyncio.to_thread(_end, self.home.cluster, pid, self.process)
+            await asyncio.to_thread(_end, pid, self.process)
 
 
 async def start(data_dir: Path, *, fsync: bool = True) -> Embedded:
@@ -82,47 +111,55 @@ def stop_postmaster(data_dir: Path) -> bool:
     pid = _postmaster_pid(cluster)
     if pid is None:
         return False
-    _end(cluster, pid, None)
+    _end(pid, None)
     return True
 
 
 def _start(data_dir: Path, fsync: bool) -> Embedded:
     home = find_home(data_dir)
-    url = _url(home.sockets)
+    return Embedded(home, _url(home.sockets), _ensure(home, fsync), fsync)
+
+
+def _ensure(home: Home, fsync: bool) -> subprocess.Popen[bytes] | None:
+    """Have a server running that accepts connections; None when there was one already."""
     if _postmaster_pid(home.cluster) is not None:
         _await_ready(home, None)
-        return Embedded(home, url, None)
-    if not (home.cluster / "PG_VERSION").exists():
+        return None
+    if not home.cluster.exists():
         _initdb(home)
     process = _spawn(home, fsync)
     _await_ready(home, process)
-    return Embedded(home, url, process)
+    return process
 
 
 def _initdb(home: Home) -> None:
-    partial = home.cluster / "new"
+    """Make the cluster beside its place and move it there whole: an interrupted making leaves nothing half done."""
+    partial = home.cluster.with_suffix(".new")
     if partial.exists():
         shutil.rmtree(partial)
+    partial.mkdir(mode=0o700)
+    give(partial, home.account)
     command = [
         *(str(home.binaries / "bin" / "initdb"), "-D", str(partial), "-U", USER, "--auth=trust"),
         *("--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"),
         *("--no-sync", "--no-instructions"),
     ]
-    done = _run(home, command)
+    done = subprocess.run(  # noqa: S603  # our own binary, arguments of our own making
+        command,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env=_environment(),
+        check=False,
+        stdin=subprocess.DEVNULL,
+        user=home.uid,
+        group=home.gid,
+        extra_groups=home.groups,
+    )
     if done.returncode != 0:
         raise StartError(f"cannot make the database in {home.cluster}: {_last_line(done.stderr)}")
     (partial / "pg_hba.conf").write_text(_HBA)
-    version = partial / "PG_VERSION"
-    marker = version.read_bytes()
-    version.unlink()
-    for path in list(partial.iterdir()):
-        path.rename(home.cluster / path.name)
-    partial.rmdir()
-    # Last of all: a cluster without it was interrupted and is made anew.
-    written = home.cluster / "PG_VERSION"
-    written.write_bytes(marker)
-    if home.account is not None:
-        os.chown(written, home.account.uid, home.account.gid)
+    partial.rename(home.cluster)
 
 
 def _spawn(home: Home, fsync: bool) -> subprocess.Popen[bytes]:
@@ -134,8 +171,7 @@ def _spawn(home: Home, fsync: bool) -> subprocess.Popen[bytes]:
         command += ["-c", f"{name}={value}"]
     log_path = home.cluster / "server.log"
     with log_path.open("ab") as log:
-        if home.account is not None:
-            os.chown(log_path, home.account.uid, home.account.gid)
+        give(log_path, home.account)
         return subprocess.Popen(  # noqa: S603  # our own binary, arguments of our own making
             command,
             stdin=subprocess.DEVNULL,
@@ -154,7 +190,9 @@ def _await_ready(home: Home, process: subprocess.Popen[bytes] | None) -> None:
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline:
         lines = _pid_file(home.cluster)
-        if len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "ready":
+        # A killed server leaves its file behind, which says `ready` until the new one writes its own.
+        ours = process is None or lines[:1] == [str(process.pid)]
+        if ours and len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "ready":
             return
         if process is not None and process.poll() is not None:
             detail = _last_line((home.cluster / "server.log").read_text(errors="replace"))
@@ -168,11 +206,10 @@ def _postmaster_pid(cluster: Path) -> int | None:
     lines = _pid_file(cluster)
     try:
         pid = int(lines[0])
-        os.kill(pid, 0)
-    except (IndexError, ValueError, ProcessLookupError):
+    except (IndexError, ValueError):
         return None
-    except PermissionError:
-        pass
+    if not _alive(pid):
+        return None
     command = Path(f"/proc/{pid}/cmdline")
     try:
         if command.exists() and b"postgres" not in command.read_bytes().split(b"\0")[0]:
@@ -189,33 +226,34 @@ def _pid_file(cluster: Path) -> list[str]:
         return []
 
 
-def _end(cluster: Path, pid: int, process: subprocess.Popen[bytes] | None) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGINT)  # fast shutdown
+def _end(pid: int, process: subprocess.Popen[bytes] | None) -> None:
+    _signal(pid, signal.SIGINT)  # fast shutdown
     deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while _postmaster_pid(cluster) == pid:
+    while _alive(pid):
+        if process is not None and process.poll() is not None:
+            return
         if time.monotonic() > deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGQUIT)  # immediate: recovers at the next start
+            _signal(pid, signal.SIGQUIT)  # immediate: recovers at the next start
             break
         time.sleep(_POLL_S)
     if process is not None:
         process.wait(_STOP_TIMEOUT_S)
 
 
-def _run(home: Home, command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603  # our own binary, arguments of our own making
-        command,
-        capture_output=True,
-        text=True,
-        cwd="/",
-        env=_environment(),
-        check=False,
-        stdin=subprocess.DEVNULL,
-        user=home.uid,
-        group=home.gid,
-        extra_groups=home.groups,
-    )
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits to be reaped by its parent does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except ProcessLookupError:
+        return False
+    except (OSError, IndexError):
+        return not Path("/proc/self/stat").exists()  # without /proc the signal's word stands
 
 
 def _environment() -> dict[str, str]:

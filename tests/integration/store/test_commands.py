@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from netaclaw.agent.v1 import agent_pb2
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
+from netaclaw.chat.v1.event_pb2 import STREAM_CHANNEL_TEXT
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.session.v1 import session_command_service_pb2 as c
@@ -47,9 +50,7 @@ async def _whole_session(store: Store) -> Turn:
         entry_write(turn.assistant(text("answer"), reference)),
         entry_write(turn.batch(task, entry_id=batch_id)),
         entry_write(result),
-        j.Write(
-            subagent_task=j.SubagentTaskWrite(task=task, parent_entry_id=turn.anchor_id, batch_entry_id=batch_id)
-        ),
+        j.Write(subagent_task=j.SubagentTaskWrite(task=task, parent_entry_id=turn.anchor_id, batch_entry_id=batch_id)),
         j.Write(subagent_entry=j.SubagentEntryWrite(task_id=task_id, n=0, message=e.Message(parts=[text("hi")]))),
         j.Write(content=j.ContentWrite(content_id=new_id(), entry_id=turn.anchor_id, text="large")),
     )
@@ -97,7 +98,7 @@ async def test_an_update_changes_what_the_mask_names_and_tells_everyone(store: S
     turn = await store.new_turn()
     request = j.UpdateSessionRequest(
         owner_id=OWNER,
-        session=e.Session(session_id=turn.session_id, title="new", thinking_level=3),
+        session=e.Session(session_id=turn.session_id, title="new", thinking_level=agent_pb2.THINKING_LEVEL_MEDIUM),
         update_mask={"paths": ["title"]},
         labels=[c.EntryLabel(entry_id=turn.user_id, label="mark")],
     )
@@ -194,9 +195,14 @@ async def test_deleting_a_branch_takes_all_below_it_and_keeps_the_order_of_event
 async def test_deleting_a_session_leaves_no_row_in_any_table(store: Store) -> None:
     turn, kept = await _whole_session(store), await _whole_session(store)
     queued = await store.begin(turn.session_id)
-    await store.begin(turn.session_id, "wait", when_busy=2, request_id="q")
+    await store.begin(turn.session_id, "wait", when_busy=WHEN_BUSY_ENQUEUE, request_id="q")
     draft = j.Draft(
-        session_id=turn.session_id, generation=queued.generation, entry_id=new_id(), channel=1, attempt=1, text="x"
+        session_id=turn.session_id,
+        generation=queued.generation,
+        entry_id=new_id(),
+        channel=STREAM_CHANNEL_TEXT,
+        attempt=1,
+        text="x",
     )
     running = Turn(store, queued)
     await append(store, running.request(entry_write(running.assistant()), drafts=[draft]))

@@ -21,9 +21,7 @@ BOB = metadata("bob")
 
 async def test_a_session_is_read_as_it_stands(store: Store) -> None:
     turn = await store.new_turn()
-    response = await store.sessions.GetSession(
-        p.GetSessionRequest(session_id=turn.session_id), metadata=metadata()
-    )
+    response = await store.sessions.GetSession(p.GetSessionRequest(session_id=turn.session_id), metadata=metadata())
     assert response.session == turn.begun.session
 
 
@@ -50,15 +48,11 @@ async def test_an_open_question_asks_for_attention(store: Store) -> None:
         lambda x, i: x.GetSessionTree(p.GetSessionTreeRequest(session_id=i), metadata=BOB),
         lambda x, i: x.ListMessages(p.ListMessagesRequest(session_id=i), metadata=BOB),
         lambda x, i: x.ReadContent(p.ReadContentRequest(session_id=i, content_id=new_id()), metadata=BOB),
-        lambda x, i: x.ListSubagentEntries(
-            p.ListSubagentEntriesRequest(session_id=i, task_id=new_id()), metadata=BOB
-        ),
+        lambda x, i: x.ListSubagentEntries(p.ListSubagentEntriesRequest(session_id=i, task_id=new_id()), metadata=BOB),
         lambda x, i: x.GetUsage(p.GetUsageRequest(session_id=i), metadata=BOB),
     ],
 )
-async def test_another_owners_session_is_not_found(
-    store: Store, call: Callable[[Any, str], Awaitable[object]]
-) -> None:
+async def test_another_owners_session_is_not_found(store: Store, call: Callable[[Any, str], Awaitable[object]]) -> None:
     turn = await store.new_turn()
     async with refused(Reason.REASON_SESSION_NOT_FOUND):
         await call(store.sessions, turn.session_id)
@@ -129,9 +123,7 @@ async def test_no_page_exceeds_one_mebibyte(store: Store) -> None:
     tree = await store.tree(turn.session_id)  # checks each page's size
     assert len(tree) == 11
     assert tree[-1].subagent_projection.diagnostics
-    messages = await store.sessions.ListMessages(
-        p.ListMessagesRequest(session_id=turn.session_id), metadata=metadata()
-    )
+    messages = await store.sessions.ListMessages(p.ListMessagesRequest(session_id=turn.session_id), metadata=metadata())
     assert messages.ByteSize() <= 1024 * 1024
 
 

@@ -1,0 +1,122 @@
+"""A database that goes away: safe words, nothing lost, and a way back without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw_chassis.errors import from_rpc
+from netaclaw_store import embedded
+from netaclaw_store.embedded_home import recorded_base
+from netaclaw_store.settings import StoreSettings
+from tests.integration.store.driver import Store, append, entry_write, refused, running_store, text
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[embedded.Embedded]:
+    """A Postgres of the test's own."""
+    data_dir = Path(tempfile.mkdtemp(prefix="netaclaw-test-"))
+    server = await embedded.start(data_dir, fsync=False)
+    yield server
+    await server.stop()
+    shutil.rmtree(data_dir)
+
+
+@pytest.fixture
+async def fragile(server: embedded.Embedded) -> AsyncIterator[Store]:
+    """A store on a server that the test may stop."""
+    async with running_store(StoreSettings(database_url=server.url, port=0, internal_port=0)) as running:
+        await running.beat()
+        yield running
+
+
+async def test_calls_are_unavailable_while_the_database_is_away_and_work_again_after(
+    fragile: Store, server: embedded.Embedded
+) -> None:
+    turn = await fragile.new_turn()
+    await server.stop()
+    request = turn.request(entry_write(turn.assistant(text("kept"))))
+    for call in (append(fragile, request), fragile.begin(turn.session_id), fragile.tree(turn.session_id)):
+        async with refused(Reason.REASON_DATABASE_UNAVAILABLE):
+            await call
+    again = await embedded.start(server.home.cluster.parent, fsync=False)
+    try:
+        await fragile.beat()
+        assert len(await fragile.tree(turn.session_id)) == 2
+    finally:
+        server.process = again.process
+
+
+async def test_a_cut_connection_is_replaced_without_a_word_to_readers(store: Store) -> None:
+    turn = await store.new_turn()
+    await store.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    assert len(await store.tree(turn.session_id)) == 2
+
+
+async def test_a_migration_under_load_fails_no_call(store: Store) -> None:
+    turn = await store.new_turn()
+
+    async def work() -> None:
+        for n in range(30):
+            await turn.append(entry_write(turn.assistant(text(str(n)))))
+            await store.tree(turn.session_id)
+
+    async def migrate() -> None:
+        for n in range(10):
+            await store.query(f"ALTER TABLE session ADD COLUMN extra_{n} text NOT NULL DEFAULT 'x'")
+            await store.query(f"ALTER TABLE entry ADD COLUMN extra_{n} integer")
+            await store.query("REINDEX INDEX CONCURRENTLY entry_by_turn")
+
+    await asyncio.gather(work(), migrate())
+    assert len(await store.replay(turn.session_id)) == 34
+
+
+async def _readable(store: Store, session_id: str) -> bool:
+    """Whether the tree can be read; the only excuse is that the database is away."""
+    try:
+        return len(await store.tree(session_id)) == 2
+    except grpc.aio.AioRpcError as error:
+        if from_rpc(error).reason != Reason.REASON_DATABASE_UNAVAILABLE:
+            raise
+        return False
+
+
+async def test_an_embedded_server_that_dies_is_started_again() -> None:
+    data_dir = Path(tempfile.mkdtemp(prefix="netaclaw-test-"))
+    try:
+        settings = StoreSettings(data_dir=data_dir, port=0, internal_port=0, embedded_fsync=False)
+        async with running_store(settings) as store:
+            await store.beat()
+            turn = await store.new_turn()
+            pid_file = recorded_base(data_dir) / "postgres" / "postmaster.pid"
+            pid = int(pid_file.read_text().splitlines()[0])
+            os.kill(pid, signal.SIGKILL)
+            async with asyncio.timeout(20):
+                while not await _readable(store, turn.session_id):
+                    pass
+        assert not pid_file.exists()
+    finally:
+        embedded.stop_postmaster(data_dir)
+        shutil.rmtree(data_dir)
+
+
+async def test_settings_of_two_stores_can_share_a_database(settings: StoreSettings) -> None:
+    async with running_store(settings) as one, running_store(dataclasses.replace(settings)) as two:
+        await one.beat()
+        turn = await one.new_turn()
+        assert await two.tree(turn.session_id) == await one.tree(turn.session_id)
+        begun = await asyncio.gather(one.begin(turn.session_id), two.begin(turn.session_id), return_exceptions=True)
+        assert all(isinstance(each, BaseException) for each in begun)
