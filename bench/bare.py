@@ -23,7 +23,7 @@ Answer = Callable[[bytes, Any], Awaitable[bytes]]
 
 class _Handler(grpc.GenericRpcHandler):
     def __init__(self, answer: Answer) -> None:
-        self._handler = grpc.unary_unary_rpc_method_handler(answer)
+        self._handler: Any = grpc.unary_unary_rpc_method_handler(answer)
 
     def service(self, handler_call_details: Any) -> Any:
         return self._handler if handler_call_details.method == METHOD else None

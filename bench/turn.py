@@ -13,9 +13,11 @@ from bench.bare import METHOD
 from bench.figures import Figure, median_figure
 from bench.processes import Bench, suite_and_floor
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
+from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
 from netaclaw_client.client import Client
 
 COUNT = 300
+WARM_UP = 20
 REQUEST = {
     "model": "default",
     "stream": True,
@@ -28,17 +30,20 @@ async def first_token_and_end() -> Sequence[Figure]:
     """turn.first_token: to the first delta. turn.end: to `done`. Floor: bare chain and bare model call, one after the
     other, to the model's first chunk or to its end."""
     async with suite_and_floor() as bench, Client(bench.gateway) as client, _Floor(bench) as floor:
-        firsts: list[float] = []
-        ends: list[float] = []
-        floor_firsts: list[float] = []
-        floor_ends: list[float] = []
-        for number in range(-20, COUNT):
-            steps = [(_turn, client, firsts, ends), (floor.turn, None, floor_firsts, floor_ends)]
-            for step, argument, first_list, end_list in steps if number % 2 else reversed(steps):
-                first, end = await step(argument)
-                if number >= 0:
-                    first_list.append(first)
-                    end_list.append(end)
+        turns: list[tuple[float, float]] = []
+        floors: list[tuple[float, float]] = []
+
+        async def turn() -> None:
+            turns.append(await _turn(client))
+
+        async def bare() -> None:
+            floors.append(await floor.turn())
+
+        for number in range(WARM_UP + COUNT):
+            for step in (turn, bare) if number % 2 else (bare, turn):
+                await step()
+    firsts, ends = zip(*turns[WARM_UP:], strict=True)
+    floor_firsts, floor_ends = zip(*floors[WARM_UP:], strict=True)
     return [
         median_figure("turn.first_token", "ms", firsts, floor_firsts, limit=1.5),
         median_figure("turn.end", "ms", ends, floor_ends),
@@ -46,10 +51,12 @@ async def first_token_and_end() -> Sequence[Figure]:
 
 
 async def _turn(client: Client) -> tuple[float, float]:
-    """Milliseconds to the first delta and to done."""
+    """Milliseconds to the first delta and to done, of the first turn of a session that exists."""
+    made = await client.commands.CreateSession(CreateSessionRequest())
+    request = ChatRequest(session_id=made.session.session_id, content="say hello")
     started = time.perf_counter()
     first = 0.0
-    async for response in client.chat.Chat(ChatRequest(content="say hello")):
+    async for response in client.chat.Chat(request):
         for event in response.events:
             if not first and event.WhichOneof("event") == "assistant_stream_delta":
                 first = time.perf_counter() - started
@@ -72,7 +79,8 @@ class _Floor:
         await self._http.close()
         await self._channel.close()
 
-    async def turn(self, _: object) -> tuple[float, float]:
+    async def turn(self) -> tuple[float, float]:
+        """Milliseconds to the model's first chunk and to its end."""
         started = time.perf_counter()
         await self._call(b"x" * 200)
         async with self._http.post(f"{self._bench.model_url}/chat/completions", json=REQUEST) as response:

@@ -236,7 +236,7 @@ class Child:
         await self._batch.record(self.task.task_id, transcript.n, transcript.message)
 
     async def _on_tool_call(self, call: ToolCallLine) -> None:
-        await self._begin_call(call, "tool_call", ToolRoute.TOOL_ROUTE_WORKER_LOCAL)
+        await self._begin_call(call, "tool_call", call.route)
 
     async def _on_tool_result(self, result: ToolResultLine) -> None:
         await self._end_call(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
