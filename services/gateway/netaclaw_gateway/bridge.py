@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import re
@@ -32,6 +33,7 @@ _HOP_PREFIXES = (_OWN_PREFIX, "grpc-", ":")
 _SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _SANE_HINT = re.compile(r"[A-Za-z0-9-]{1,64}")
 _REMEMBERED_METHODS = 256
+_HEADERS_WAIT_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +78,37 @@ async def _refuse(method: str, request: bytes, context: Context) -> AsyncIterato
 
 
 def _passing_on(method: str, upstream: Upstream) -> Any:
-    start: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = upstream.channel.unary_stream(method)
+    start: Any = upstream.channel.unary_stream(method)
 
     async def pass_on(request: bytes, context: Context) -> AsyncIterator[bytes]:
         metadata = onward_metadata(context.invocation_metadata() or ())
         call = start(request, timeout=context.time_remaining(), metadata=metadata)
+        first = asyncio.ensure_future(call.read())
         try:
             headers = await call.initial_metadata()
-            if headers or not call.done():  # a silent stream shows its headers at once
+            if headers or not await _at_once(first):
                 await context.send_initial_metadata(tuple(headers))
-            async for message in call:
+            message = await first
+            while message is not grpc.aio.EOF:
                 yield message
+                message = await call.read()
             context.set_trailing_metadata(tuple(await call.trailing_metadata()))
         except grpc.aio.AioRpcError as error:
             await _end(method, upstream, context, error)
         finally:
+            first.cancel()
             call.cancel()  # the client may be gone, or the generator closed at its yield; no effect on an ended call
 
     return pass_on
+
+
+async def _at_once(first: asyncio.Future[Any]) -> bool:
+    """Whether the first message is there with the headers, so that both can travel as one write.
+
+    A stream that stays silent must show its headers all the same, so the wait is short.
+    """
+    done, _ = await asyncio.wait([first], timeout=_HEADERS_WAIT_S)
+    return bool(done)
 
 
 def onward_metadata(received: Iterable[tuple[str, str | bytes]]) -> Metadata:
