@@ -23,13 +23,15 @@ class BeginTurnOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BEGIN_TURN_OUTCOME_STARTED: _ClassVar[BeginTurnOutcome]
     BEGIN_TURN_OUTCOME_JOINED: _ClassVar[BeginTurnOutcome]
     BEGIN_TURN_OUTCOME_QUEUED: _ClassVar[BeginTurnOutcome]
+    BEGIN_TURN_OUTCOME_EMPTY: _ClassVar[BeginTurnOutcome]
 BEGIN_TURN_OUTCOME_UNSPECIFIED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_STARTED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_JOINED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_QUEUED: BeginTurnOutcome
+BEGIN_TURN_OUTCOME_EMPTY: BeginTurnOutcome
 
 class BeginTurnRequest(_message.Message):
-    __slots__ = ("instance_id", "owner_id", "session_id", "create_session", "turn_id", "user_entry_id", "assistant_entry_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "known_entry_id")
+    __slots__ = ("instance_id", "owner_id", "session_id", "create_session", "turn_id", "user_entry_id", "assistant_entry_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "known_entry_id", "from_queue")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +46,7 @@ class BeginTurnRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     WHEN_BUSY_FIELD_NUMBER: _ClassVar[int]
     KNOWN_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_QUEUE_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     owner_id: str
     session_id: str
@@ -58,10 +61,11 @@ class BeginTurnRequest(_message.Message):
     request_id: str
     when_busy: _chat_service_pb2.WhenBusy
     known_entry_id: str
-    def __init__(self, instance_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_session: _Optional[bool] = ..., turn_id: _Optional[str] = ..., user_entry_id: _Optional[str] = ..., assistant_entry_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., known_entry_id: _Optional[str] = ...) -> None: ...
+    from_queue: bool
+    def __init__(self, instance_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_session: _Optional[bool] = ..., turn_id: _Optional[str] = ..., user_entry_id: _Optional[str] = ..., assistant_entry_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., known_entry_id: _Optional[str] = ..., from_queue: _Optional[bool] = ...) -> None: ...
 
 class BeginTurnResponse(_message.Message):
-    __slots__ = ("outcome", "turn_id", "session", "generation", "events", "path", "path_omitted", "agent", "presets", "turn_start_seq")
+    __slots__ = ("outcome", "turn_id", "session", "generation", "events", "path", "path_omitted", "agent", "presets", "turn_start_seq", "request_id")
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +76,7 @@ class BeginTurnResponse(_message.Message):
     AGENT_FIELD_NUMBER: _ClassVar[int]
     PRESETS_FIELD_NUMBER: _ClassVar[int]
     TURN_START_SEQ_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     outcome: BeginTurnOutcome
     turn_id: str
     session: _entry_pb2.Session
@@ -82,10 +87,11 @@ class BeginTurnResponse(_message.Message):
     agent: _agent_pb2.Agent
     presets: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Agent]
     turn_start_seq: int
-    def __init__(self, outcome: _Optional[_Union[BeginTurnOutcome, str]] = ..., turn_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., generation: _Optional[int] = ..., events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ..., path: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., path_omitted: _Optional[bool] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., turn_start_seq: _Optional[int] = ...) -> None: ...
+    request_id: str
+    def __init__(self, outcome: _Optional[_Union[BeginTurnOutcome, str]] = ..., turn_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., generation: _Optional[int] = ..., events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ..., path: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., path_omitted: _Optional[bool] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., turn_start_seq: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Write(_message.Message):
-    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content")
+    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     LEAF_FIELD_NUMBER: _ClassVar[int]
     SUBAGENT_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +99,7 @@ class Write(_message.Message):
     EVENT_FIELD_NUMBER: _ClassVar[int]
     TURN_END_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_TAKE_FIELD_NUMBER: _ClassVar[int]
     entry: EntryWrite
     leaf: LeafWrite
     subagent_task: SubagentTaskWrite
@@ -100,7 +107,16 @@ class Write(_message.Message):
     event: EventWrite
     turn_end: TurnEndWrite
     content: ContentWrite
-    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ...) -> None: ...
+    queue_take: QueueTakeWrite
+    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ...) -> None: ...
+
+class QueueTakeWrite(_message.Message):
+    __slots__ = ("request_id", "turn_id")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    turn_id: str
+    def __init__(self, request_id: _Optional[str] = ..., turn_id: _Optional[str] = ...) -> None: ...
 
 class EntryWrite(_message.Message):
     __slots__ = ("entry", "quiet")
@@ -301,20 +317,24 @@ class ClaimDueRequest(_message.Message):
     def __init__(self, instance_id: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ClaimedTurn(_message.Message):
-    __slots__ = ("owner_id", "session", "turn_id", "generation", "takeovers", "agent")
+    __slots__ = ("owner_id", "session", "turn_id", "generation", "takeovers", "agent", "presets", "queued")
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     TAKEOVERS_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
+    PRESETS_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
     owner_id: str
     session: _entry_pb2.Session
     turn_id: str
     generation: int
     takeovers: int
     agent: _agent_pb2.Agent
-    def __init__(self, owner_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., turn_id: _Optional[str] = ..., generation: _Optional[int] = ..., takeovers: _Optional[int] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ...) -> None: ...
+    presets: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Agent]
+    queued: _containers.RepeatedCompositeFieldContainer[QueuedMessage]
+    def __init__(self, owner_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., turn_id: _Optional[str] = ..., generation: _Optional[int] = ..., takeovers: _Optional[int] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., queued: _Optional[_Iterable[_Union[QueuedMessage, _Mapping]]] = ...) -> None: ...
 
 class ClaimDueResponse(_message.Message):
     __slots__ = ("turns",)
@@ -465,6 +485,32 @@ class DeleteSessionsResponse(_message.Message):
     DELETED_SESSION_IDS_FIELD_NUMBER: _ClassVar[int]
     deleted_session_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, deleted_session_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RetractMessageRequest(_message.Message):
+    __slots__ = ("owner_id", "session_id", "request_id")
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    owner_id: str
+    session_id: str
+    request_id: str
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RetractMessageResponse(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[_event_pb2.ChatEvent]
+    def __init__(self, events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ...) -> None: ...
+
+class QueuedMessage(_message.Message):
+    __slots__ = ("request_id", "when_busy", "content")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    WHEN_BUSY_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    when_busy: _chat_service_pb2.WhenBusy
+    content: str
+    def __init__(self, request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., content: _Optional[str] = ...) -> None: ...
 
 class GetOwnerRequest(_message.Message):
     __slots__ = ("owner_id", "session_id")

@@ -111,6 +111,11 @@ class JournalServiceStub:
                 request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.DeleteSessionsRequest.SerializeToString,
                 response_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.DeleteSessionsResponse.FromString,
                 _registered_method=True)
+        self.RetractMessage = channel.unary_unary(
+                '/netaclaw.store.v1.JournalService/RetractMessage',
+                request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.RetractMessageRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.RetractMessageResponse.FromString,
+                _registered_method=True)
         self.GetOwner = channel.unary_unary(
                 '/netaclaw.store.v1.JournalService/GetOwner',
                 request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.GetOwnerRequest.SerializeToString,
@@ -232,6 +237,13 @@ class JournalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RetractMessage(self, request, context):
+        """Takes back a waiting message; emits message_receipt RETRACTED. Fails with NOT_FOUND once it was taken.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetOwner(self, request, context):
         """Says who owns a session.
         """
@@ -316,6 +328,11 @@ def add_JournalServiceServicer_to_server(servicer, server):
                     servicer.DeleteSessions,
                     request_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.DeleteSessionsRequest.FromString,
                     response_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.DeleteSessionsResponse.SerializeToString,
+            ),
+            'RetractMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetractMessage,
+                    request_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.RetractMessageRequest.FromString,
+                    response_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.RetractMessageResponse.SerializeToString,
             ),
             'GetOwner': grpc.unary_unary_rpc_method_handler(
                     servicer.GetOwner,
@@ -730,6 +747,33 @@ class JournalService:
             '/netaclaw.store.v1.JournalService/DeleteSessions',
             netaclaw_dot_store_dot_v1_dot_journal__service__pb2.DeleteSessionsRequest.SerializeToString,
             netaclaw_dot_store_dot_v1_dot_journal__service__pb2.DeleteSessionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetractMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netaclaw.store.v1.JournalService/RetractMessage',
+            netaclaw_dot_store_dot_v1_dot_journal__service__pb2.RetractMessageRequest.SerializeToString,
+            netaclaw_dot_store_dot_v1_dot_journal__service__pb2.RetractMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -73,6 +73,8 @@ class JournalServiceStub:
     """Deletes a branch of a session whose lease the caller holds."""
     DeleteSessions: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.DeleteSessionsRequest, _journal_service_pb2.DeleteSessionsResponse]
     """Deletes sessions; fences their owners by raising the generation first."""
+    RetractMessage: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.RetractMessageRequest, _journal_service_pb2.RetractMessageResponse]
+    """Takes back a waiting message; emits message_receipt RETRACTED. Fails with NOT_FOUND once it was taken."""
     GetOwner: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.GetOwnerRequest, _journal_service_pb2.GetOwnerResponse]
     """Says who owns a session."""
 
@@ -121,6 +123,8 @@ class JournalServiceAsyncStub(JournalServiceStub):
     """Deletes a branch of a session whose lease the caller holds."""
     DeleteSessions: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.DeleteSessionsRequest, _journal_service_pb2.DeleteSessionsResponse]  # type: ignore[assignment]
     """Deletes sessions; fences their owners by raising the generation first."""
+    RetractMessage: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.RetractMessageRequest, _journal_service_pb2.RetractMessageResponse]  # type: ignore[assignment]
+    """Takes back a waiting message; emits message_receipt RETRACTED. Fails with NOT_FOUND once it was taken."""
     GetOwner: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.GetOwnerRequest, _journal_service_pb2.GetOwnerResponse]  # type: ignore[assignment]
     """Says who owns a session."""
 
@@ -256,6 +260,14 @@ class JournalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_journal_service_pb2.DeleteSessionsResponse, _abc.Awaitable[_journal_service_pb2.DeleteSessionsResponse]]:
         """Deletes sessions; fences their owners by raising the generation first."""
+
+    @_abc_1.abstractmethod
+    def RetractMessage(
+        self,
+        request: _journal_service_pb2.RetractMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_journal_service_pb2.RetractMessageResponse, _abc.Awaitable[_journal_service_pb2.RetractMessageResponse]]:
+        """Takes back a waiting message; emits message_receipt RETRACTED. Fails with NOT_FOUND once it was taken."""
 
     @_abc_1.abstractmethod
     def GetOwner(
