@@ -47,6 +47,9 @@ def apply(options: LaunchOptions, workspace: int | None, border: Border, setting
     confinement.step("pdeathsig", confinement.die_with_parent)
     if options.sandbox != "off":
         confinement.confine()
+    elif os.geteuid() != 0:
+        # The zygote of an ordinary user holds capabilities in its own user namespace; its runner never had any.
+        confinement.step("no_capabilities", kernel.drop_capabilities)
     report = confinement.report
     report.close()
     report.missing += confinement.gaps()

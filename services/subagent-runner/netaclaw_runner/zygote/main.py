@@ -74,7 +74,7 @@ class Zygote:
         waiting.register(self._control, select.POLLIN)
         waiting.register(woken, select.POLLIN)
         try:
-            self._send(Record("redy", wire.BORDERS.index(self._border)))
+            self._send(Record("redy", value=wire.BORDERS.index(self._border)))
             while not self._stopping:
                 for fd, _ in waiting.poll():
                     if fd == woken:
