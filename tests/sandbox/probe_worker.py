@@ -28,8 +28,8 @@ def main(options: Mapping[str, Any]) -> int:
 
 def _probe(order: Mapping[str, Any], options: Mapping[str, Any]) -> object:
     context = {**order["context"], "workspace_fd": options["workspace"], "in_force": options["sandbox"]["in_force"]}
-    names = order.get("names") or list(attacks.ATTACKS)
-    return [asdict(attacks.run(name, context)) for name in names]
+    context["children"] = options["children"]
+    return [asdict(attacks.run(name, context)) for name in attacks.names()]
 
 
 def _about(_order: Mapping[str, Any], options: Mapping[str, Any]) -> object:

@@ -6,6 +6,7 @@ A name is written only after its step succeeded. Some carry a detail behind a co
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 REQUIRED = (
@@ -53,6 +54,15 @@ class Report:
         """One line of JSON, newline included: the first thing that a new worker writes."""
         value = {"inForce": self.in_force, "missing": self.missing, "refused": refused}
         return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def verdict(in_force: Iterable[str]) -> str:
+    """In a word, for people: "isolated", "partly isolated", "not isolated"."""
+    have = {name.partition(":")[0] for name in in_force}
+    if have.issuperset(REQUIRED):
+        return "isolated"
+    confined = "landlock" in have or "mount_namespace" in have
+    return "partly isolated" if confined and "seccomp" in have else "not isolated"
 
 
 def read_line(data: bytes) -> tuple[Report, bool]:

@@ -68,8 +68,7 @@ def _work(birth: Birth) -> int:
     _reset_signals()
     _place_descriptors(birth)
     own = "pid_namespace" if birth.pid_namespace else "subreaper"
-    if not birth.pid_namespace:
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # what it leaves behind stays its own until it ends
+    children = None if birth.pid_namespace else _become_subreaper()
     border = Border(
         ("process", "session", "minimal_env", "no_inherited_fds", own),
         None if birth.id_map is None else _ID_MAP,
@@ -85,10 +84,24 @@ def _work(birth: Birth) -> int:
     _write_all(_CHANNEL, confined.report.line(refused=confined.refused))
     if confined.refused:
         return EXIT_REFUSED
-    report = {"in_force": confined.report.in_force, "missing": confined.report.missing}
     return birth.entry(
-        {"channel": _CHANNEL, "workspace": confined.workspace, "parent": os.getppid(), "sandbox": report}
+        {
+            "channel": _CHANNEL,
+            "workspace": confined.workspace,
+            "parent": os.getppid(),
+            "children": children,
+            "sandbox": {"in_force": confined.report.in_force, "missing": confined.report.missing},
+        }
     )
+
+
+def _become_subreaper() -> int | None:
+    """What it leaves behind stays its own until it ends. Returns the list of it, soon out of reach by name."""
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        return os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def _reset_signals() -> None:

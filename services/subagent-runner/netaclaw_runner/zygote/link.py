@@ -54,7 +54,7 @@ class ZygoteLink:
     @classmethod
     async def start(cls, options: Mapping[str, object]) -> ZygoteLink:
         """Start a zygote and wait until it can fork. Raises LaunchError."""
-        link = cls(*_start_process(options))
+        link = cls(*start_process(options))
         try:
             async with asyncio.timeout(_START_S):
                 link._border = await link._ready
@@ -182,8 +182,11 @@ class ZygoteLink:
         return self._process.wait()
 
 
-def _start_process(options: Mapping[str, object]) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Called on the event loop's own thread on purpose: the zygote dies with the thread that started it."""
+def start_process(options: Mapping[str, object]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a zygote and return it with our end of its control socket, which does not block. Raises LaunchError.
+
+    It dies with the thread that started it: a runner calls this on the event loop's own thread.
+    """
     ours, theirs = socket.socketpair()
     whole = {**options, "control": theirs.fileno(), "parent": os.getpid()}
     try:
