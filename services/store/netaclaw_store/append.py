@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from netaclaw.chat.v1.event_pb2 import ChatEvent, SessionLeafChanged
+from netaclaw.chat.v1.event_pb2 import RECEIPT_STATE_TAKEN, ChatEvent, SessionLeafChanged
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry, Session
 from netaclaw.store.v1 import journal_service_pb2 as j
@@ -19,6 +19,7 @@ from netaclaw_store.database import Database
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, UPDATED, StoredEvent, entry_event, hydrate, reduce
 from netaclaw_store.leases import session_not_found, stale_generation
 from netaclaw_store.queries import SQL
+from netaclaw_store.queue import receipt, take_into_turn
 from netaclaw_store.side_rows import entry_usage, write_side_rows
 
 
@@ -45,6 +46,8 @@ class Batch:
     """Entries written without an event of their own, until an event reports on them."""
     updated: dict[str, int] = field(default_factory=dict)
     """Seq of the last event on each entry."""
+    taken: set[str] = field(default_factory=set)
+    """Waiting messages that the batch took, by request_id."""
     ended: j.TurnEndWrite | None = None
 
     def add(self, writes: Iterable[j.Write]) -> None:
@@ -57,6 +60,10 @@ class Batch:
                 self._event(write.event.event)
             elif kind == "leaf":
                 self._leaf(write.leaf)
+            elif kind == "queue_take":
+                taken = write.queue_take
+                if taken.request_id in self.taken:
+                    self._log(receipt(taken.request_id, RECEIPT_STATE_TAKEN, taken.turn_id))
             elif kind == "turn_end":
                 self.ended = write.turn_end
                 if self.running_turn_id == write.turn_end.turn_id:
@@ -147,6 +154,9 @@ async def _append(connection: asyncpg.Connection, request: j.AppendRequest) -> t
         )
     batch = Batch(session["seq"], session["leaf_entry_id"], session["running_turn_id"], session["now"])
     await _load_referred(connection, request, batch)
+    for write in request.writes:
+        if write.HasField("queue_take") and await take_into_turn(connection, request.session_id, write.queue_take):
+            batch.taken.add(write.queue_take.request_id)
     batch.add(request.writes)
     rows = await _store(connection, request, session, batch)
     await write_side_rows(connection, request, session["owner_id"])

@@ -10,7 +10,6 @@ import asyncpg
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_REJECT, WHEN_BUSY_UNSPECIFIED
-from netaclaw.chat.v1.event_pb2 import RECEIPT_STATE_QUEUED, ChatEvent, MessageReceipt
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import (
     ENTRY_KIND_ASSISTANT,
@@ -24,17 +23,15 @@ from netaclaw.session.v1.entry_pb2 import (
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
+from netaclaw_store import queue
 from netaclaw_store.codec import agent_from, entry_body, entry_from, search_text, session_from, title_from
 from netaclaw_store.database import Database, LostRace
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, SESSION_UPDATED, StoredEvent, entry_event, hydrate
-from netaclaw_store.leases import owned_elsewhere, session_not_found
+from netaclaw_store.leases import owned_elsewhere, session_not_found, turn_running
 from netaclaw_store.queries import SQL
 from netaclaw_store.settings import DEFAULT_WORKSPACE
 
 MAX_PATH_BYTES = 512 * 1024
-MAX_QUEUED = 100
-
-_RECEIPT = ChatEvent.DESCRIPTOR.fields_by_name["message_receipt"].number
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,8 @@ class _Turn:
 
 async def begin_turn(database: Database, request: j.BeginTurnRequest) -> j.BeginTurnResponse:
     """Begin a turn, join the one that the request_id began, or queue the message. Atomic."""
+    if request.from_queue:
+        return await database.transact(lambda connection: _from_queue(connection, request))
     turn = _turn(request)
     if not request.create_session:
         row = await database.write(lambda connection: connection.fetchrow(SQL["begin_turn"], *turn.parameters()))
@@ -93,85 +92,80 @@ async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurn
     if request.create_session:
         defaults = ("", DEFAULT_WORKSPACE, "")
         await connection.execute(SQL["insert_session"], request.session_id, request.owner_id, *defaults)
+    session = await _owned(connection, request)
+    if session["running_turn_id"]:
+        if request.when_busy in (WHEN_BUSY_UNSPECIFIED, WHEN_BUSY_REJECT):
+            raise turn_running(session)
+        return await queue.enqueue(connection, request, turn.hash, session)
+    await _check_references(connection, turn, session)
+    return _started(turn, await _begin(connection, turn))
+
+
+async def _from_queue(connection: asyncpg.Connection, request: j.BeginTurnRequest) -> j.BeginTurnResponse:
+    """Begin a turn with the message that has waited longest."""
+    session = await _owned(connection, request)
+    if session["running_turn_id"]:
+        raise turn_running(session)
+    taken = await queue.take_next(connection, request, session)
+    if taken is None:
+        return j.BeginTurnResponse(outcome=j.BEGIN_TURN_OUTCOME_EMPTY, session=session_from(session))
+    turn = _turn(taken[0])
+    await _check_references(connection, turn, session)
+    response = _started(turn, await _begin(connection, turn))
+    response.turn_start_seq = session["seq"]
+    await connection.execute(SQL["start_turn_at"], request.session_id, request.turn_id, session["seq"])
+    begun = list(response.events)
+    del response.events[:]
+    response.events.extend([*taken[1], *begun])  # the receipt comes first, as in the journal
+    return response
+
+
+async def _begin(connection: asyncpg.Connection, turn: _Turn) -> asyncpg.Record:
+    row = await connection.fetchrow(SQL["begin_turn"], *turn.parameters())
+    if row is None:
+        raise LostRace  # what stands in the way came between the look and the statement
+    return row
+
+
+async def _owned(connection: asyncpg.Connection, request: j.BeginTurnRequest) -> asyncpg.Record:
+    """The session's row, locked, if the caller may take its lease."""
     session = await connection.fetchrow(SQL["lock_session"], request.session_id, request.owner_id)
     if session is None:
         raise session_not_found(request.session_id)
     if session["holder_id"] not in ("", request.instance_id):
         raise owned_elsewhere(session)
-    if session["running_turn_id"]:
-        return await _busy(connection, turn, session)
     if await connection.fetchval(SQL["live_instance"], request.instance_id) is None:
         raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
-    await _check_references(connection, turn, session)
-    row = await connection.fetchrow(SQL["begin_turn"], *turn.parameters())
-    if row is None:
-        raise LostRace  # what stands in the way came between the look and the statement
-    return _started(turn, row)
+    return session
 
 
 async def _earlier(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurnResponse | None:
+    """The answer to a request_id that was used before."""
     request = turn.request
     if not request.request_id:
         return None
     names = (request.owner_id, request.session_id, request.request_id)
     known = await connection.fetchrow(SQL["turn_by_request"], *names, request.create_session)
-    session_id = request.session_id if known is None else known["session_id"]
-    answer = j.BeginTurnResponse()
-    if known is not None:
-        answer = j.BeginTurnResponse(
-            outcome=j.BEGIN_TURN_OUTCOME_JOINED, turn_id=known["turn_id"], turn_start_seq=known["start_seq"]
-        )
-        stored_hash = known["request_hash"]
-    else:
-        stored_hash = await connection.fetchval(SQL["queued_by_request"], *names)
-        if stored_hash is None:
-            return None
-        answer.outcome = j.BEGIN_TURN_OUTCOME_QUEUED
-    if stored_hash != turn.hash:
+    if known is None:
+        known = await connection.fetchrow(SQL["queued_by_request"], *names)
+    if known is None:
+        return None
+    if known["request_hash"] != turn.hash:
         raise NetaclawError(
             Reason.REASON_REQUEST_ID_REUSED,
             "the request_id was used before with other content",
             metadata={"request_id": request.request_id},
         )
-    session = await connection.fetchrow(SQL["lock_session"], session_id, request.owner_id)
+    session = await connection.fetchrow(SQL["lock_session"], known["session_id"], request.owner_id)
     if session is None:
-        raise session_not_found(session_id)
-    answer.session.CopyFrom(session_from(session))
-    return answer
-
-
-async def _busy(connection: asyncpg.Connection, turn: _Turn, session: asyncpg.Record) -> j.BeginTurnResponse:
-    request = turn.request
-    if request.when_busy in (WHEN_BUSY_UNSPECIFIED, WHEN_BUSY_REJECT):
-        raise NetaclawError(
-            Reason.REASON_TURN_RUNNING,
-            "a turn is running in the session",
-            metadata={"turn_id": session["running_turn_id"]},
-        )
-    if await connection.fetchval(SQL["count_queued"], request.session_id) >= MAX_QUEUED:
-        raise NetaclawError(
-            Reason.REASON_LIMIT_REACHED,
-            "too many messages wait in the session",
-            metadata={"limit": "queued_messages", "value": str(MAX_QUEUED)},
-            retry_after=1.0,
-        )
-    await connection.execute(
-        SQL["enqueue_message"],
-        *(request.session_id, request.owner_id, request.request_id, turn.hash, request.when_busy),
-        *(request.content.encode(), request.agent_id, request.agent_name, request.leaf_entry_id),
-    )
-    receipt = MessageReceipt(request_id=request.request_id, state=RECEIPT_STATE_QUEUED)
-    event = StoredEvent(_RECEIPT, "", "", session["running_turn_id"], "", receipt.SerializeToString())
-    added = await connection.fetchrow(
-        SQL["add_event"], request.session_id, event.kind, event.entry_id, event.turn_id, event.payload
-    )
-    event.seq, event.time = added["seq"], added["time"]
-    shown = session_from({**session, "seq": event.seq, "update_time": event.time})
+        raise session_not_found(known["session_id"])
+    waits = not known["turn_id"]
     return j.BeginTurnResponse(
-        outcome=j.BEGIN_TURN_OUTCOME_QUEUED,
-        turn_id=session["running_turn_id"],
-        session=shown,
-        events=[hydrate(event, shown, {})],
+        outcome=j.BEGIN_TURN_OUTCOME_QUEUED if waits else j.BEGIN_TURN_OUTCOME_JOINED,
+        turn_id=session["running_turn_id"] if waits else known["turn_id"],
+        turn_start_seq=known["start_seq"],
+        session=session_from(session),
+        request_id=request.request_id,
     )
 
 
@@ -203,6 +197,7 @@ def _started(turn: _Turn, row: asyncpg.Record) -> j.BeginTurnResponse:
         agent=agents[0],
         presets=agents[1:],
         turn_start_seq=row["start_seq"],
+        request_id=request.request_id,
         path_omitted=(row["path_bytes"] or 0) > MAX_PATH_BYTES,
     )
     if row["path_bodies"] and not response.path_omitted:

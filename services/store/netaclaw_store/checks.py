@@ -59,7 +59,8 @@ def check_begin_turn(request: j.BeginTurnRequest) -> None:
         check_optional_id(found, field, getattr(request, field))
     found.check("\0" not in request.known_entry_id, "known_entry_id", "holds NUL")
     size = len(request.content.encode())
-    found.check(0 < size <= MAX_CONTENT_BYTES, "content", f"is empty or larger than {MAX_CONTENT_BYTES} bytes")
+    fits = 0 < size <= MAX_CONTENT_BYTES or request.from_queue
+    found.check(fits, "content", f"is empty or larger than {MAX_CONTENT_BYTES} bytes")
     check_text(found, "request_id", request.request_id, MAX_REQUEST_ID)
     found.check("\0" not in request.request_id, "request_id", "holds NUL")
     check_text(found, "agent_name", request.agent_name, MAX_NAME)
@@ -102,6 +103,9 @@ def _check_write(found: Violations, field: str, write: j.Write) -> None:
         found.check(write.subagent_entry.n >= 0, f"{field}.subagent_entry.n", "is negative")
     elif kind == "event":
         found.check(is_durable(write.event.event), f"{field}.event.event", "is not a durable event")
+    elif kind == "queue_take":
+        check_name(found, f"{field}.queue_take.request_id", write.queue_take.request_id, MAX_REQUEST_ID)
+        check_id(found, f"{field}.queue_take.turn_id", write.queue_take.turn_id)
     elif kind == "turn_end":
         check_id(found, f"{field}.turn_end.turn_id", write.turn_end.turn_id)
     elif kind == "content":

@@ -15,7 +15,7 @@ from netaclaw_store import events
 from netaclaw_store.codec import Row, entry_from, session_from, storable
 from netaclaw_store.database import Database
 from netaclaw_store.hydrate import LEAF_CHANGED, REMOVED, SESSION_UPDATED, UPDATED, StoredEvent, entry_event
-from netaclaw_store.leases import session_not_found, stale_generation
+from netaclaw_store.leases import session_not_found, stale_generation, turn_running
 from netaclaw_store.queries import SQL
 from netaclaw_store.settings import DEFAULT_WORKSPACE
 
@@ -144,11 +144,7 @@ async def _lock(connection: asyncpg.Connection, session_id: str, owner_id: str, 
         if session["generation"] != generation:
             raise stale_generation(generation)
         if session["running_turn_id"]:
-            raise NetaclawError(
-                Reason.REASON_TURN_RUNNING,
-                "a turn is running in the session",
-                metadata={"turn_id": session["running_turn_id"]},
-            )
+            raise turn_running(session)
     found: Row = session
     return found
 

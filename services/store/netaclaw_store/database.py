@@ -86,10 +86,7 @@ class Database:
             try:
                 async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
                     begun = True
-                    if options is None:
-                        return await work(connection)
-                    async with connection.transaction(**options):
-                        return await work(connection)
+                    return await _within(connection, work, options)
             except _AGAIN:
                 if attempt >= _ATTEMPTS:
                     raise
@@ -107,6 +104,18 @@ class Database:
         except _GONE as error:
             raise _unavailable() from error
         return connection
+
+
+async def _within(connection: asyncpg.Connection, work: Work[T], options: Mapping[str, Any] | None) -> T:
+    try:
+        if options is None:
+            return await work(connection)
+        async with connection.transaction(**options):
+            return await work(connection)
+    except (asyncpg.PostgresError, asyncpg.InternalClientError) as error:
+        if connection.is_closed():  # whatever a dying server said with its last breath
+            raise ConnectionError("the connection was lost") from error
+        raise
 
 
 def _unavailable() -> NetaclawError:

@@ -95,6 +95,8 @@ class Embedded:
         pid = _postmaster_pid(self.home.cluster)
         if pid is not None:
             await asyncio.to_thread(_end, pid, self.process)
+        elif self.process is not None:
+            await asyncio.to_thread(self.process.wait)  # it died by itself: only to be reaped
 
 
 async def start(data_dir: Path, *, fsync: bool = True) -> Embedded:

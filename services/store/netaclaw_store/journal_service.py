@@ -9,7 +9,7 @@ import grpc
 
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceServicer
-from netaclaw_store import checks
+from netaclaw_store import checks, queue
 from netaclaw_store.append import append, write_drafts
 from netaclaw_store.begin_turn import begin_turn
 from netaclaw_store.commands import Commands
@@ -128,6 +128,14 @@ class JournalService(JournalServiceServicer):
         response = await self._commands.delete(request)
         for session_id in response.deleted_session_ids:
             self._notices.changed(session_id, request.owner_id, 0)
+        return response
+
+    async def RetractMessage(self, request: j.RetractMessageRequest, context: Context) -> j.RetractMessageResponse:
+        found = checks.owned_session(request.owner_id, request.session_id)
+        checks.check_name(found, "request_id", request.request_id, checks.MAX_REQUEST_ID)
+        found.raise_if_any()
+        response = await queue.retract(self._database, request)
+        self._notices.changed(request.session_id, request.owner_id, response.events[-1].seq)
         return response
 
     async def GetOwner(self, request: j.GetOwnerRequest, context: Context) -> j.GetOwnerResponse:

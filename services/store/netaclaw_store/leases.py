@@ -38,6 +38,14 @@ def stale_generation(generation: int) -> NetaclawError:
     )
 
 
+def turn_running(session: Row) -> NetaclawError:
+    return NetaclawError(
+        Reason.REASON_TURN_RUNNING,
+        "a turn is running in the session",
+        metadata={"turn_id": session["running_turn_id"]},
+    )
+
+
 class Leases:
     """Heartbeats and leases, by the database's clock."""
 
@@ -73,11 +81,7 @@ class Leases:
             if session["holder_id"] not in ("", request.instance_id):
                 raise owned_elsewhere(session)
             if session["running_turn_id"]:
-                raise NetaclawError(
-                    Reason.REASON_TURN_RUNNING,
-                    "a turn is running in the session",
-                    metadata={"turn_id": session["running_turn_id"]},
-                )
+                raise turn_running(session)
             generation = await connection.fetchval(SQL["take_lease"], request.session_id, request.instance_id)
             if generation is None:
                 raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
@@ -125,6 +129,11 @@ class Leases:
             if agent is not None:
                 claimed.agent.CopyFrom(agent_from(agent))
                 break
+        claimed.presets.extend(agent_from(row) for row in await connection.fetch(SQL["presets"], owner_id))
+        for row in await connection.fetch(SQL["waiting_messages"], session_id):
+            claimed.queued.add(
+                request_id=row["request_id"], when_busy=row["when_busy"], content=bytes(row["content"]).decode()
+            )
         return claimed
 
     async def owner(self, request: j.GetOwnerRequest) -> j.GetOwnerResponse:

@@ -8,7 +8,6 @@ import pytest
 
 from netaclaw.agent.v1 import agent_pb2
 from netaclaw.agent.v1 import agent_service_pb2 as a
-from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.store.v1 import journal_service_pb2 as j
@@ -156,15 +155,6 @@ async def test_only_one_of_many_simultaneous_turns_begins(store: Store) -> None:
     results = await asyncio.gather(*(store.begin(turn.session_id) for _ in range(8)), return_exceptions=True)
     assert sum(not isinstance(result, BaseException) for result in results) == 1
     assert [event.seq for event in await store.replay(turn.session_id)] == list(range(1, 9))
-
-
-async def test_a_message_waits_where_the_caller_asks_for_it(store: Store) -> None:
-    turn = await store.new_turn()
-    for _ in range(2):
-        queued = await store.begin(turn.session_id, "later", when_busy=WHEN_BUSY_ENQUEUE, request_id="q")
-        assert queued.outcome == j.BEGIN_TURN_OUTCOME_QUEUED
-    assert len(await store.query("SELECT FROM queued_message")) == 1
-    assert (await store.replay(turn.session_id))[-1].message_receipt.request_id == "q"
 
 
 async def test_a_session_that_is_not_there_or_another_owners_is_not_found(store: Store) -> None:

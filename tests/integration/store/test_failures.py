@@ -84,6 +84,10 @@ async def test_a_migration_under_load_fails_no_call(store: Store) -> None:
     assert len(await store.replay(turn.session_id)) == 34
 
 
+def _pid(pid_file: Path) -> int:
+    return int(pid_file.read_text().splitlines()[0])
+
+
 async def _readable(store: Store, session_id: str) -> bool:
     """Whether the tree can be read; the only excuse is that the database is away."""
     try:
@@ -102,10 +106,11 @@ async def test_an_embedded_server_that_dies_is_started_again() -> None:
             await store.beat()
             turn = await store.new_turn()
             pid_file = recorded_base(data_dir) / "postgres" / "postmaster.pid"
-            pid = int(pid_file.read_text().splitlines()[0])
-            os.kill(pid, signal.SIGKILL)
+            killed = _pid(pid_file)
+            os.kill(killed, signal.SIGKILL)
             async with asyncio.timeout(20):
-                while not await _readable(store, turn.session_id):
+                # Connections may outlive the postmaster for a moment: wait for the new one, too.
+                while not await _readable(store, turn.session_id) or _pid(pid_file) == killed:
                     pass
         assert not pid_file.exists()
     finally:

@@ -110,14 +110,18 @@ CREATE TABLE turn (
 CREATE UNIQUE INDEX turn_by_request ON turn (session_id, request_id) WHERE request_id <> '';
 CREATE UNIQUE INDEX turn_by_owner_request ON turn (owner_id, request_id) WHERE request_id <> '' AND made_session;
 
--- A message that waits for the running turn.
+-- A message that waits for the running turn, or entered one; kept then, so that a repeat finds it.
 CREATE TABLE queued_message (
     session_id text NOT NULL,
     message_no bigint NOT NULL,
     owner_id text NOT NULL,
-    request_id text NOT NULL DEFAULT '',
-    request_hash bytea NOT NULL DEFAULT '',
+    request_id text NOT NULL,
+    request_hash bytea NOT NULL,
     when_busy smallint NOT NULL,
+    -- The turn that it entered; empty while it waits.
+    taken_turn_id text NOT NULL DEFAULT '',
+    -- Seq before its receipt.
+    start_seq bigint NOT NULL,
     content bytea NOT NULL,
     agent_id text NOT NULL DEFAULT '',
     agent_name text NOT NULL DEFAULT '',
@@ -125,7 +129,7 @@ CREATE TABLE queued_message (
     create_time timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (session_id, message_no)
 );
-CREATE UNIQUE INDEX queued_message_by_request ON queued_message (session_id, request_id) WHERE request_id <> '';
+CREATE UNIQUE INDEX queued_message_by_request ON queued_message (session_id, request_id);
 
 -- One task of a delegation.
 CREATE TABLE subagent_session (

@@ -22,6 +22,7 @@ WITH RECURSIVE caller AS (
         )
         AND ($9 = '' OR EXISTS (SELECT FROM entry e WHERE e.session_id = $3 AND e.entry_id = $9 AND e.kind <= 4))
         AND ($10 = '' OR NOT EXISTS (SELECT FROM turn t WHERE t.session_id = $3 AND t.request_id = $10))
+        AND ($10 = '' OR NOT EXISTS (SELECT FROM queued_message q WHERE q.session_id = $3 AND q.request_id = $10))
         AND (NOT $12 OR $10 = '' OR NOT EXISTS (
             SELECT FROM turn t WHERE t.owner_id = $2 AND t.request_id = $10 AND t.made_session
         ))
@@ -113,7 +114,8 @@ WHERE t.owner_id = $1 AND t.request_id = $3 AND (t.session_id = $2 OR ($4 AND t.
 LIMIT 1;
 
 -- name: queued_by_request
-SELECT request_hash FROM queued_message WHERE owner_id = $1 AND session_id = $2 AND request_id = $3;
+SELECT session_id, taken_turn_id AS turn_id, request_hash, start_seq
+FROM queued_message WHERE owner_id = $1 AND session_id = $2 AND request_id = $3;
 
 -- name: lock_session
 -- A session with its lease; holder columns are empty when the lease is not a live one.
@@ -139,11 +141,42 @@ SELECT EXISTS (SELECT FROM entry WHERE session_id = $1 AND entry_id = $2 AND own
 
 -- name: enqueue_message
 INSERT INTO queued_message (session_id, message_no, owner_id, request_id, request_hash, when_busy, content, agent_id,
-    agent_name, leaf_entry_id)
-SELECT $1, coalesce(max(message_no), 0) + 1, $2, $3, $4, $5, $6, $7, $8, $9 FROM queued_message WHERE session_id = $1;
+    agent_name, leaf_entry_id, start_seq)
+SELECT $1, coalesce(max(message_no), 0) + 1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+FROM queued_message WHERE session_id = $1;
 
 -- name: count_queued
-SELECT count(*) FROM queued_message WHERE session_id = $1;
+SELECT count(*) FROM queued_message WHERE session_id = $1 AND taken_turn_id = '';
+
+-- name: next_queued
+-- Takes the message that has waited longest out of the queue, interrupting ones ($2) first.
+DELETE FROM queued_message
+WHERE session_id = $1 AND message_no = (
+    SELECT message_no FROM queued_message WHERE session_id = $1 AND taken_turn_id = ''
+    ORDER BY when_busy = $2 DESC, message_no LIMIT 1
+)
+RETURNING request_id, content, agent_id, agent_name, leaf_entry_id;
+
+-- name: waiting_messages
+SELECT request_id, when_busy, content FROM queued_message
+WHERE session_id = $1 AND taken_turn_id = ''
+ORDER BY message_no
+LIMIT 100;
+
+-- name: take_queued
+UPDATE queued_message SET taken_turn_id = $3
+WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
+RETURNING request_id;
+
+-- name: retract_queued
+DELETE FROM queued_message WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
+RETURNING request_id;
+
+-- name: start_turn_at
+UPDATE turn SET start_seq = $3 WHERE session_id = $1 AND turn_id = $2;
+
+-- name: presets
+SELECT * FROM agent WHERE owner_id = $1 AND published ORDER BY name LIMIT 100;
 
 -- name: add_event
 -- One event without entries: raises seq and logs.

@@ -1,0 +1,124 @@
+"""Messages that wait for a running turn."""
+
+from __future__ import annotations
+
+from netaclaw.chat.v1 import event_pb2 as v
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE, WHEN_BUSY_INTERRUPT, WHEN_BUSY_STEER, WhenBusy
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_chassis.ids import new_id
+from tests.integration.store.driver import OWNER, Store, Turn, refused
+
+
+async def _wait(
+    turn: Turn, content: str, when_busy: WhenBusy = WHEN_BUSY_ENQUEUE, **fields: str
+) -> j.BeginTurnResponse:
+    return await turn.store.begin(turn.session_id, content, when_busy=when_busy, **fields)
+
+
+async def _next(turn: Turn) -> j.BeginTurnResponse:
+    return await turn.store.begin(turn.session_id, "", from_queue=True)
+
+
+def _retract(turn: Turn, request_id: str, owner: str = OWNER) -> j.RetractMessageRequest:
+    return j.RetractMessageRequest(owner_id=owner, session_id=turn.session_id, request_id=request_id)
+
+
+async def test_a_waiting_message_is_kept_once_with_its_receipt(store: Store) -> None:
+    turn = await store.new_turn()
+    first = await _wait(turn, "later", request_id="q")
+    again = await _wait(turn, "later", request_id="q")
+    assert first.outcome == again.outcome == j.BEGIN_TURN_OUTCOME_QUEUED
+    assert first.turn_start_seq == again.turn_start_seq == 4
+    assert len(await store.query("SELECT FROM queued_message")) == 1
+    events = await store.replay(turn.session_id, after_seq=first.turn_start_seq)
+    assert events == list(first.events)
+    assert events[0].message_receipt == v.MessageReceipt(request_id="q", state=v.RECEIPT_STATE_QUEUED)
+    async with refused(Reason.REASON_REQUEST_ID_REUSED):
+        await _wait(turn, "other", request_id="q")
+
+
+async def test_turns_begin_from_the_queue_in_order_interrupting_messages_first(store: Store) -> None:
+    turn = await store.new_turn()
+    await _wait(turn, "one")
+    await _wait(turn, "two", request_id="two")
+    await _wait(turn, "now", WHEN_BUSY_INTERRUPT)
+    async with refused(Reason.REASON_TURN_RUNNING):
+        await _next(turn)
+    contents = []
+    for _ in range(3):
+        await turn.finish()
+        turn = Turn(store, await _next(turn))
+        assert turn.begun.outcome == j.BEGIN_TURN_OUTCOME_STARTED
+        receipt, user = turn.begun.events[:2]
+        assert receipt.message_receipt.state == v.RECEIPT_STATE_TAKEN
+        assert receipt.message_receipt.request_id == turn.begun.request_id
+        assert receipt.turn_id == turn.begun.turn_id
+        assert await store.replay(turn.session_id, after_seq=turn.begun.turn_start_seq) == list(turn.begun.events)
+        contents.append(user.session_entry_added.entry.user.text)
+    assert contents == ["now", "one", "two"]
+    assert (await _wait(turn, "two", request_id="two")).outcome == j.BEGIN_TURN_OUTCOME_JOINED
+    await turn.finish()
+    assert (await _next(turn)).outcome == j.BEGIN_TURN_OUTCOME_EMPTY
+
+
+async def test_a_message_whose_agent_and_entry_are_gone_is_still_answered(store: Store) -> None:
+    turn = await store.new_turn()
+    await _wait(turn, "later", agent_id=new_id(), leaf_entry_id=new_id())
+    await turn.finish()
+    begun = await _next(turn)
+    assert begun.agent.name == "assistant"
+    assert begun.events[1].session_entry_added.entry.parent_entry_id == turn.anchor_id
+
+
+async def test_a_message_enters_the_running_turn_once(store: Store) -> None:
+    turn = await store.new_turn()
+    await _wait(turn, "steer", WHEN_BUSY_STEER, request_id="s")
+    take = j.Write(queue_take=j.QueueTakeWrite(request_id="s", turn_id=turn.begun.turn_id))
+    taken = await turn.append(take)
+    assert taken.events[0].message_receipt == v.MessageReceipt(request_id="s", state=v.RECEIPT_STATE_TAKEN)
+    assert not (await turn.append(take)).events
+    joined = await _wait(turn, "steer", WHEN_BUSY_STEER, request_id="s")
+    assert (joined.outcome, joined.turn_id) == (j.BEGIN_TURN_OUTCOME_JOINED, turn.begun.turn_id)
+    await turn.finish()
+    assert (await _next(turn)).outcome == j.BEGIN_TURN_OUTCOME_EMPTY
+    assert (await _wait(turn, "steer", request_id="s")).outcome == j.BEGIN_TURN_OUTCOME_JOINED
+
+
+async def test_a_waiting_message_is_taken_back_and_a_taken_one_is_not(store: Store) -> None:
+    turn = await store.new_turn()
+    for name in ("a", "b"):
+        await _wait(turn, name, request_id=name)
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        await store.journal.RetractMessage(_retract(turn, "a", "bob"))
+    response = await store.journal.RetractMessage(_retract(turn, "a"))
+    assert response.events[0].message_receipt.state == v.RECEIPT_STATE_RETRACTED
+    async with refused(Reason.REASON_NOT_FOUND):
+        await store.journal.RetractMessage(_retract(turn, "a"))
+    await turn.finish()
+    assert (await _next(turn)).request_id == "b"
+    async with refused(Reason.REASON_NOT_FOUND):
+        await store.journal.RetractMessage(_retract(turn, "b"))
+
+
+async def test_the_queue_has_a_limit(store: Store) -> None:
+    turn = await store.new_turn()
+    for n in range(100):
+        await _wait(turn, str(n))
+    async with refused(Reason.REASON_LIMIT_REACHED) as errors:
+        await _wait(turn, "one too many")
+    assert errors[0].metadata == {"limit": "queued_messages", "value": "100"}
+
+
+async def test_who_takes_over_a_turn_learns_what_waits(store: Store) -> None:
+    turn = await store.new_turn()
+    await _wait(turn, "one", request_id="1")
+    await _wait(turn, "two", WHEN_BUSY_STEER, request_id="2")
+    await store.query("UPDATE instance SET expire_time = now() - interval '1 s'")
+    await store.beat("orchestrator-2")
+    claimed = (await store.journal.ClaimDue(j.ClaimDueRequest(instance_id="orchestrator-2"))).turns[0]
+    assert [(each.request_id, each.content, each.when_busy) for each in claimed.queued] == [
+        ("1", "one", WHEN_BUSY_ENQUEUE),
+        ("2", "two", WHEN_BUSY_STEER),
+    ]
+    assert list(claimed.presets) == [turn.begun.agent]
