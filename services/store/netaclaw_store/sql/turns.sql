@@ -177,12 +177,3 @@ UPDATE turn SET start_seq = $3 WHERE session_id = $1 AND turn_id = $2;
 
 -- name: presets
 SELECT * FROM agent WHERE owner_id = $1 AND published ORDER BY name LIMIT 100;
-
--- name: add_event
--- One event without entries: raises seq and logs.
-WITH after AS (
-    UPDATE session SET seq = seq + 1, update_time = now() WHERE session_id = $1 RETURNING seq, owner_id
-)
-INSERT INTO event (session_id, seq, owner_id, kind, entry_id, turn_id, payload)
-SELECT $1, seq, owner_id, $2, $3, $4, $5 FROM after
-RETURNING seq, time;
