@@ -86,8 +86,13 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking loop was given a port that suspends")
 
 
-async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits) -> LoopEnd:
+async def run_loop(
+    port: LoopPort, transcript: list[Message], limits: LoopLimits, *, resume: Message | None = None
+) -> LoopEnd:
     """Run until the model answers without calls or a limit is reached.
+
+    A steering message that arrives while the last answer is made brings another model call. With `resume`, an assistant
+    message behind the transcript whose calls have not all ended, the loop goes on with those calls.
 
     `transcript` grows in place: steering messages, assistant messages, and the results inside their call parts. Input
     messages are never changed. Complete calls decide, not the label: a reply with calls goes on whatever its finish
@@ -96,10 +101,15 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
     tool_calls = rounds = tokens = 0
     kept = ""
     message: Message | None = None
+    if resume is not None:
+        ended = await port.run_tools(calls_of(resume))
+        transcript.append(with_results(resume, ended))
+        tool_calls = len(ended)
+    steering = await port.take_steering()
     while True:
         if limits.max_rounds and rounds >= limits.max_rounds:
             return _stopped(f"stopped after {rounds} model calls", kept, tool_calls, message)
-        transcript.extend(user_message(text) for text in await port.take_steering())
+        transcript.extend(user_message(text) for text in steering)
         message = await port.call_model(transcript)
         transcript.append(message)
         rounds += 1
@@ -108,7 +118,10 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
         kept = text if text.strip() else kept
         end = _answer(message, text, kept, tool_calls)
         if end is not None:
-            return end
+            steering = await port.take_steering()
+            if not steering:
+                return end
+            continue
         calls = calls_of(message)
         if limits.max_tool_calls and tool_calls + len(calls) > limits.max_tool_calls:
             return _stopped(f"stopped after {tool_calls} tool calls", kept, tool_calls, message)
@@ -116,6 +129,7 @@ async def run_loop(port: LoopPort, transcript: list[Message], limits: LoopLimits
             return _stopped(f"stopped after {tokens} tokens", kept, tool_calls, message)
         transcript[-1] = with_results(message, await port.run_tools(calls))
         tool_calls += len(calls)
+        steering = await port.take_steering()
 
 
 def with_results(message: Message, ended: Sequence[ToolCallPart]) -> Message:

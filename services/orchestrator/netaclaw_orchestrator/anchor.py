@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.entry_pb2 import (
     AssistantBody,
@@ -10,6 +12,7 @@ from netaclaw.session.v1.entry_pb2 import (
     EntryKind,
     EntryState,
     Message,
+    MessageRole,
     Part,
     ToolCallPart,
     ToolCallState,
@@ -33,18 +36,41 @@ class AnchorEntry:
         """Whether it is still being written."""
         return self.entry.state == EntryState.ENTRY_STATE_STREAMING
 
-    def next(self, entry_id: str) -> AnchorEntry:
-        """The empty entry of the next model call, behind this one."""
-        return AnchorEntry(
+    @classmethod
+    def placeholder(cls, entry_id: str, *, session_id: str, turn_id: str, parent_entry_id: str, agent_id: str) -> Self:
+        """An empty entry, to be written before its model call."""
+        return cls(
             Entry(
                 entry_id=entry_id,
-                session_id=self.entry.session_id,
-                parent_entry_id=self.entry_id,
-                turn_id=self.entry.turn_id,
+                session_id=session_id,
+                parent_entry_id=parent_entry_id,
+                turn_id=turn_id,
                 kind=EntryKind.ENTRY_KIND_ASSISTANT,
                 state=EntryState.ENTRY_STATE_STREAMING,
-                assistant=AssistantBody(agent_id=self.entry.assistant.agent_id, attempt=1),
+                assistant=AssistantBody(agent_id=agent_id, attempt=1),
             )
+        )
+
+    @property
+    def attempt(self) -> int:
+        """Which try of the model call this is."""
+        return self.entry.assistant.attempt
+
+    def begin_again(self) -> None:
+        """The model call is made once more in the same entry: its owner died, or its text cannot stand."""
+        self.entry.assistant.attempt += 1
+
+    def message(self) -> Message:
+        """The finished entry as the model's message, with the calls as they stand."""
+        body = self.entry.assistant
+        parts = [part for part in body.parts if part.WhichOneof("part") != "batch_reference"]
+        return Message(
+            role=MessageRole.MESSAGE_ROLE_ASSISTANT,
+            parts=parts,
+            finish_reason=body.finish_reason,
+            usage=body.usage,
+            model=body.model,
+            entry_id=self.entry_id,
         )
 
     def complete(self, message: Message, agent_id: str, model: str) -> None:
@@ -54,7 +80,6 @@ class AnchorEntry:
         body.parts.extend(message.parts)
         body.agent_id = agent_id
         body.model = message.model or model
-        body.attempt = 1
         body.usage.CopyFrom(message.usage)
         body.finish_reason = message.finish_reason
         self.entry.state = EntryState.ENTRY_STATE_COMPLETE
@@ -80,10 +105,10 @@ class AnchorEntry:
     def attach(self, batch_entry_id: str, call_id: str) -> Write:
         """Put a delegation's card right behind its call."""
         parts = self.entry.assistant.parts
-        place = next(n for n, part in enumerate(parts) if part.tool_call.call_id == call_id)
-        parts.insert(
-            place + 1, Part(batch_reference=BatchReferencePart(batch_entry_id=batch_entry_id, call_id=call_id))
-        )
+        reference = BatchReferencePart(batch_entry_id=batch_entry_id, call_id=call_id)
+        if not any(part.batch_reference == reference for part in parts):
+            place = next(n for n, part in enumerate(parts) if part.tool_call.call_id == call_id)
+            parts.insert(place + 1, Part(batch_reference=reference))
         return self.write()
 
     def write(self, *, quiet: bool = False) -> Write:

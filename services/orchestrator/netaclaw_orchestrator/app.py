@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
-
-import grpc
 
 from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
 from netaclaw.chat.v1.chat_service_pb2_grpc import add_ChatServiceServicer_to_server
 from netaclaw.session.v1.session_command_service_pb2_grpc import add_SessionCommandServiceServicer_to_server
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
+from netaclaw.store.v1.journal_service_pb2 import Notice
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw.tool.v1.tool_service_pb2_grpc import add_ToolServiceServicer_to_server
@@ -22,18 +20,24 @@ from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_orchestrator.chat import ChatTurns
+from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
+from netaclaw_orchestrator.live_session import Services
+from netaclaw_orchestrator.owners import Owners
+from netaclaw_orchestrator.recovery import Recovery
 from netaclaw_orchestrator.service import ChatServicer
-from netaclaw_orchestrator.sessions import Services, Sessions
+from netaclaw_orchestrator.session_list import SessionList
+from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.settings import Settings
 from netaclaw_orchestrator.tools import ToolServicer
+from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.watch import Watcher
 
-if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
-
 PUBLIC = "public"
+CLAIMS_PER_LEASE = 5
+"""Turns of dead instances are looked for so often; a turn goes on soon after its lease has run out."""
 
 
 @asynccontextmanager
@@ -47,7 +51,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         internal = await stack.enter_async_context(connect(settings.store_internal_address))
         public = await stack.enter_async_context(connect(settings.store_address))
         runner = await stack.enter_async_context(connect(settings.runner_address))
-        journal = JournalServiceStub(internal)
+        journal, reads = JournalServiceStub(internal), SessionServiceStub(public)
         delegation = SubagentSettings(
             enabled=settings.subagents_enabled,
             max_concurrent=settings.subagent_max_concurrent,
@@ -55,59 +59,56 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             max_tool_rounds=settings.subagent_max_tool_rounds,
         )
         instance_id = settings.instance_id or new_id()
-        sessions = Sessions(
-            Services(
-                instance_id=instance_id,
-                journal=journal,
-                runner=RunnerServiceStub(runner),
-                models=models,
-                settings=delegation,
-                idle_s=settings.idle_session_s,
-            )
-        )
-        instance = Instance(journal, instance_id, sessions.close)
-        servicers = _servicers(
+        fetcher = Fetcher(journal)
+        stack.push_async_callback(fetcher.close)
+        services = Services(
             instance_id=instance_id,
-            sessions=sessions,
-            watcher=Watcher(journal, sessions, heartbeat_s=settings.heartbeat_s),
             journal=journal,
-            public=public,
-            delegation=delegation,
+            runner=RunnerServiceStub(runner),
+            models=models,
+            settings=delegation,
+            idle_s=settings.idle_session_s,
         )
-        server = GrpcServer(settings.host, settings.port, servicers)
+        sessions = Sessions(services, fetcher)
+        owners = Owners(instance_id, journal, sessions)
+        stack.push_async_callback(owners.close)
+        session_list = SessionList(reads)
+        watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
+        commands = SessionCommandServicer(instance_id, journal, reads, sessions)
+        turns = ChatTurns(instance_id, journal, sessions, watcher)
+        chat = ChatServicer(turns, sessions, watcher, owners, commands)
+        tools = ToolServicer(AgentServiceStub(public), delegation)
+        server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools))
         try:
             await server.start()
         except PortInUse as error:
             raise StartError(str(error)) from error
         stack.push_async_callback(server.stop, 0.5)
+        instance = Instance(journal, instance_id, sessions.release)
         instance.address = server.address
         await instance.start(settings.start_timeout_s)
         stack.push_async_callback(instance.close)
         stack.push_async_callback(sessions.close)
+
+        def noticed(notice: Notice) -> None:
+            sessions.noticed(notice)
+            session_list.noticed(notice)
+
+        interval_s = instance.lease_s / CLAIMS_PER_LEASE
+        recovery = Recovery(instance_id, journal, sessions, TreeReader(journal, reads), interval_s=interval_s)
+        for task in (
+            NoticeReader(journal, instance_id, noticed),
+            Checkpoints(journal, sessions.owned),
+            recovery,
+        ):
+            task.start()
+            stack.push_async_callback(task.close)
         yield {PUBLIC: server.address}
 
 
-def _servicers(
-    *,
-    instance_id: str,
-    sessions: Sessions,
-    watcher: Watcher,
-    journal: JournalServiceAsyncStub,
-    public: grpc.aio.Channel,
-    delegation: SubagentSettings,
-) -> list[Servicer]:
-    turns = ChatTurns(instance_id, journal, sessions, watcher)
-    commands = SessionCommandServicer(instance_id, journal, SessionServiceStub(public), sessions)
+def _servicers(chat: ChatServicer, commands: SessionCommandServicer, tools: ToolServicer) -> list[Servicer]:
     return [
-        Servicer(
-            "netaclaw.chat.v1.ChatService",
-            add_ChatServiceServicer_to_server,
-            ChatServicer(turns, sessions, watcher, commands),
-        ),
+        Servicer("netaclaw.chat.v1.ChatService", add_ChatServiceServicer_to_server, chat),
         Servicer("netaclaw.session.v1.SessionCommandService", add_SessionCommandServiceServicer_to_server, commands),
-        Servicer(
-            "netaclaw.tool.v1.ToolService",
-            add_ToolServiceServicer_to_server,
-            ToolServicer(AgentServiceStub(public), delegation),
-        ),
+        Servicer("netaclaw.tool.v1.ToolService", add_ToolServiceServicer_to_server, tools),
     ]

@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, ExecuteChatResponse, WhenBusy
-from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
-from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome, BeginTurnRequest, BeginTurnResponse
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.sessions import Sessions, begin_request
+from netaclaw_orchestrator.turn import Waiting
 from netaclaw_orchestrator.validation import check_chat
 from netaclaw_orchestrator.watch import Watcher
 
@@ -63,13 +64,26 @@ class ChatTurns:
         )
         if request.session_id and not request.leaf_entry_id:
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
+        if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:
+            begin.request_id = new_id()  # receipts name the message
         with translated():
             begun = await self._journal.BeginTurn(begin, metadata=calls.outgoing())
         session_id = begun.session.session_id
-        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
-            async for batch in self._joined(owner_id, session_id, begun.turn_id, begun.turn_start_seq):
-                yield batch
-            return
+        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
+            waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
+            await self._sessions.enqueue(owner_id, begun, waiting)
+            events = self._queued(owner_id, session_id, begin.request_id, begun.turn_start_seq)
+        elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
+            events = self._joined(owner_id, session_id, begun.turn_id, begun.turn_start_seq)
+        else:
+            events = self._started(owner_id, begun, begin)
+        async for batch in events:
+            yield batch
+
+    async def _started(
+        self, owner_id: str, begun: BeginTurnResponse, begin: BeginTurnRequest
+    ) -> AsyncIterator[list[ChatEvent]]:
+        session_id = begun.session.session_id
         turn, subscription = await self._sessions.begin(owner_id, begun, begin)
         try:
             async for batch in subscription.batches():
@@ -82,7 +96,7 @@ class ChatTurns:
 
     async def answer(self, request: ExecuteChatRequest, owner_id: str) -> ExecuteChatResponse:
         """The turn without a stream: what its events add up to."""
-        response = ExecuteChatResponse()
+        response = ExecuteChatResponse(session_id=request.session_id, outcome=TurnOutcome.TURN_OUTCOME_CANCELLED)
         entries: dict[str, Entry] = {}
         async for batch in self.execute_chat(request, owner_id):
             for event in batch:
@@ -91,6 +105,26 @@ class ChatTurns:
         if last is not None:
             response.final_content = _cut(_text(last))
         return response
+
+    async def _queued(
+        self, owner_id: str, session_id: str, request_id: str, after_seq: int
+    ) -> AsyncIterator[list[ChatEvent]]:
+        """Receipts of a waiting message; once it is taken, the events of the turn that it entered or began."""
+        turn_id = ""
+        async for batch in self._watcher.follow(owner_id, session_id, after_seq):
+            mine: list[ChatEvent] = []
+            for event in batch:
+                if event.message_receipt.request_id == request_id:
+                    mine.append(event)
+                    if event.message_receipt.state == ReceiptState.RECEIPT_STATE_TAKEN:
+                        turn_id = event.turn_id
+                elif turn_id and event.turn_id == turn_id:
+                    mine.append(event)
+            if mine:
+                yield mine
+            retracted = any(e.message_receipt.state == ReceiptState.RECEIPT_STATE_RETRACTED for e in mine)
+            if retracted or (turn_id and ends_turn(mine, turn_id)):
+                return
 
     async def _joined(
         self, owner_id: str, session_id: str, turn_id: str, after_seq: int

@@ -136,6 +136,17 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         gone = await self._delete(journal_pb.DeleteSessionsRequest(owner_id=calls.owner_id(), all=True))
         return pb.DeleteAllSessionsResponse(deleted_count=len(gone))
 
+    async def retract(self, session_id: str, request_id: str) -> None:
+        """Take back a waiting message. Raises NOT_FOUND once it was taken."""
+        owner_id = calls.owner_id()
+        live = self._sessions.get(session_id, owner_id)
+        if live is not None and not live.retract(request_id):
+            raise NetaclawError(Reason.REASON_NOT_FOUND, "no such message waits", metadata={"id": request_id})
+        asked = journal_pb.RetractMessageRequest(owner_id=owner_id, session_id=session_id, request_id=request_id)
+        with translated():
+            done = await self._journal.RetractMessage(asked, metadata=calls.outgoing())
+        self._publish(session_id, done.events)
+
     async def _delete(self, asked: journal_pb.DeleteSessionsRequest) -> Sequence[str]:
         with translated():
             done = await self._journal.DeleteSessions(asked, metadata=calls.outgoing())
@@ -145,7 +156,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
 
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
         if events:
-            self._sessions.publisher(session_id).durable(events)
+            self._sessions.publisher(session_id, calls.owner_id()).durable(events)
 
     async def _acquire(self, session_id: str, owner_id: str) -> int:
         """The lease's generation of an idle session. Raises TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND."""

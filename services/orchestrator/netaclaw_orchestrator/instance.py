@@ -51,6 +51,11 @@ class Instance:
             await asyncio.sleep(0.1)  # the store is starting
         self._beating = asyncio.create_task(self._keep_beating())
 
+    @property
+    def lease_s(self) -> float:
+        """How long the instance lives after a heartbeat, in seconds; known once it was started."""
+        return self._lease_s
+
     async def close(self) -> None:
         """Stop beating and end the leases now."""
         if self._beating is not None:

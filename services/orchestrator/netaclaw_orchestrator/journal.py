@@ -63,6 +63,16 @@ class JournalWriter:
         self._call: AppendCall | None = None
         self._failure: NetaclawError | None = None
 
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing more is to be written here: what runs is left to another owner."""
+        return self._failure is not None
+
+    def seal(self) -> None:
+        """Refuse everything that is appended from now on; what was appended before is still written."""
+        if self._failure is None:
+            self._failure = NetaclawError(Reason.REASON_SHUTTING_DOWN, "the session is given to another owner")
+
     async def append(self, *writes: Write) -> None:
         """Commit the writes atomically, in order after all earlier ones, and publish their events.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from netaclaw.chat.v1.event_pb2 import AssistantStreamDelta, AssistantStreamStart, ChatEvent, StreamChannel
@@ -16,6 +16,9 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis.errors import NetaclawError
 
 FLUSH_S = 0.025
+GAP_S = 0.05
+"""How long an event that came too early waits for the ones before it, until they are read from the store."""
+MAX_HELD_EVENTS = 4096
 MAX_BUFFERED_EVENTS = 4096
 MAX_BUFFERED_BYTES = 16 * 1024 * 1024
 MAX_BATCH_BYTES = 512 * 1024
@@ -31,6 +34,8 @@ class StreamState:
     model: str
     text: list[str] = field(default_factory=list)
     thinking: list[str] = field(default_factory=list)
+    dirty: bool = False
+    """There is more than the last checkpoint holds."""
 
 
 class Subscription:
@@ -92,23 +97,38 @@ class Subscription:
 
 
 class Publisher:
-    """Publishes one session's events to its readers, in order."""
+    """Publishes one session's events to its readers, in order.
 
-    def __init__(self, session_id: str) -> None:
+    Durable events of one session come from more than one call (appends of its writer, commands beside it), so an event
+    may arrive before the one that precedes it. It is held back; when the gap stays, `on_gap` is told the last seq that
+    was published, and is to bring what follows by `durable`.
+    """
+
+    def __init__(self, session_id: str, on_gap: Callable[[int], None] = lambda seq: None) -> None:
         self._session_id = session_id
+        self._on_gap = on_gap
         self._subscriptions: set[Subscription] = set()
         self._streams: dict[tuple[str, str], StreamState] = {}
         self._pending: list[ChatEvent] = []
+        self._held: dict[int, ChatEvent] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._gap_timer: asyncio.TimerHandle | None = None
         self._soon = False
         self._closed = False
+        self._known = False
         self.seq = 0
-        """Seq of the last durable event that was published."""
+        """Seq of the last durable event that was published, or from which publishing begins."""
 
     @property
     def watched(self) -> bool:
         """Whether anybody reads."""
         return bool(self._subscriptions)
+
+    def start_at(self, seq: int) -> None:
+        """State where publishing begins, unless that is known."""
+        if not self._known:
+            self._known = True
+            self.seq = seq
 
     def subscribe(self) -> Subscription:
         """Start reading: everything published from now on, and snapshots of what is in progress."""
@@ -124,11 +144,26 @@ class Publisher:
         self._subscriptions.discard(subscription)
 
     def durable(self, events: Sequence[ChatEvent]) -> None:
-        """Publish committed events at once, after the live ones that came before them."""
+        """Publish committed events at once, after the live ones that came before them; each seq once, in order."""
         for event in events:
-            self.seq = max(self.seq, event.seq)
-        self._pending.extend(events)
+            if not self._known or event.seq == self.seq + 1:
+                self._publish(event)
+            elif event.seq > self.seq and len(self._held) < MAX_HELD_EVENTS:
+                self._held[event.seq] = event
+        while self.seq + 1 in self._held:
+            self._publish(self._held.pop(self.seq + 1))
+        for seq in [seq for seq in self._held if seq <= self.seq]:
+            del self._held[seq]
         self.flush()
+        if self._held and self._gap_timer is None and not self._closed:
+            self._gap_timer = asyncio.get_running_loop().call_later(GAP_S, self._report_gap)
+
+    def dirty_streams(self) -> Iterator[tuple[tuple[str, str], StreamState]]:
+        """(entry id, task id) and text of what is being written and has grown since it was asked last."""
+        for key, state in self._streams.items():
+            if state.dirty:
+                state.dirty = False
+                yield key, state
 
     def live(self, event: ChatEvent) -> None:
         """Publish an event that has no seq; text may wait for the next flush."""
@@ -161,12 +196,23 @@ class Publisher:
         """Flush and end every subscription."""
         self.flush()
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._gap_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._gap_timer = None
         for subscription in self._subscriptions:
             subscription.close()
         self._subscriptions.clear()
+
+    def _publish(self, event: ChatEvent) -> None:
+        self._known = True
+        self.seq = event.seq
+        self._pending.append(event)
+
+    def _report_gap(self) -> None:
+        self._gap_timer = None
+        if self._held:
+            self._on_gap(self.seq)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -189,6 +235,7 @@ class Publisher:
         if state is not None:
             thinking = delta.channel == StreamChannel.STREAM_CHANNEL_THINKING
             (state.thinking if thinking else state.text).append(delta.text)
+            state.dirty = True
         last = self._pending[-1] if self._pending else None
         if last is not None and _continues(last, event):
             last.assistant_stream_delta.text += delta.text

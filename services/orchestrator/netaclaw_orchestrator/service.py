@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -18,9 +18,14 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
 from netaclaw_orchestrator.sessions import Sessions
-from netaclaw_orchestrator.validation import check_key, check_steer, check_watch, require_ids
+from netaclaw_orchestrator.validation import check_id, check_key, check_steer, check_watch, require_ids
 from netaclaw_orchestrator.watch import Watcher
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceAsyncStub
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -29,28 +34,55 @@ class ChatServicer(ChatServiceServicer):
     """The public face of turns."""
 
     def __init__(
-        self, turns: ChatTurns, sessions: Sessions, watcher: Watcher, commands: SessionCommandServicer
+        self,
+        turns: ChatTurns,
+        sessions: Sessions,
+        watcher: Watcher,
+        owners: Owners,
+        commands: SessionCommandServicer,
     ) -> None:
         self._turns = turns
         self._sessions = sessions
         self._watcher = watcher
+        self._owners = owners
         self._commands = commands
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
-        async for events in self._turns.execute_chat(request, calls.owner_id()):
-            yield pb.ChatResponse(events=events)
+        owner_id = calls.owner_id()
+        try:
+            async for events in self._turns.execute_chat(request, owner_id):
+                yield pb.ChatResponse(events=events)
+        except NetaclawError as error:
+            owner = self._named_owner(error, context)
+            with translated():
+                async for response in owner.Chat(request, metadata=onward(owner_id)):
+                    yield response
 
     async def ExecuteChat(self, request: pb.ExecuteChatRequest, context: Context) -> pb.ExecuteChatResponse:
-        return await self._turns.answer(request, calls.owner_id())
+        owner_id = calls.owner_id()
+        try:
+            return await self._turns.answer(request, owner_id)
+        except NetaclawError as error:
+            owner = self._named_owner(error, context)
+            with translated():
+                return await owner.ExecuteChat(request, metadata=onward(owner_id))
 
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:
         check_watch(request)
+        owner_id = calls.owner_id()
         await context.send_initial_metadata(())  # a silent stream would otherwise send no headers
-        async for events in self._watcher.watch(calls.owner_id(), request.targets):
+        batches = self._watcher.watch(
+            owner_id, request.targets, here=forwarded(context), session_list=request.include_session_list
+        )
+        async for events in batches:
             yield pb.WatchResponse(events=events)
 
     async def CancelTurn(self, request: pb.CancelTurnRequest, context: Context) -> pb.CancelTurnResponse:
         require_ids(session_id=request.session_id)
+        owner = await self._other_owner(request.session_id, context)
+        if owner is not None:
+            with translated():
+                return await owner.CancelTurn(request, metadata=onward(calls.owner_id()))
         live = self._sessions.get(request.session_id, calls.owner_id())
         turn = live.turn if live is not None else None
         response = pb.CancelTurnResponse()
@@ -62,25 +94,31 @@ class ChatServicer(ChatServiceServicer):
 
     async def CancelSubagent(self, request: pb.CancelSubagentRequest, context: Context) -> pb.CancelSubagentResponse:
         require_ids(session_id=request.session_id, task_id=request.task_id)
+        owner = await self._other_owner(request.session_id, context)
+        if owner is not None:
+            with translated():
+                return await owner.CancelSubagent(request, metadata=onward(calls.owner_id()))
         live = self._sessions.get(request.session_id, calls.owner_id())
         task = None
         if live is not None and live.turn is not None:
             task = await live.turn.cancel_subagent(request.task_id)
         if task is None:
-            metadata = {"task_id": request.task_id}
-            raise NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata=metadata)
+            raise no_such_task(request.task_id)
         return pb.CancelSubagentResponse(task=task)
 
     async def SteerSubagent(self, request: pb.SteerSubagentRequest, context: Context) -> pb.SteerSubagentResponse:
         check_steer(request)
+        owner = await self._other_owner(request.session_id, context)
+        if owner is not None:
+            with translated():
+                return await owner.SteerSubagent(request, metadata=onward(calls.owner_id()))
         live = self._sessions.get(request.session_id, calls.owner_id())
         turn = live.turn if live is not None else None
         state = (
             None if turn is None else await turn.steer_subagent(request.task_id, request.request_id, request.content)
         )
         if state is None:
-            metadata = {"task_id": request.task_id}
-            raise NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata=metadata)
+            raise no_such_task(request.task_id)
         return pb.SteerSubagentResponse(state=state)
 
     async def SetThinkingLevel(
@@ -94,7 +132,17 @@ class ChatServicer(ChatServiceServicer):
         return pb.SetThinkingLevelResponse(session=updated.session)
 
     async def RetractMessage(self, request: pb.RetractMessageRequest, context: Context) -> pb.RetractMessageResponse:
-        raise not_built("RetractMessage")
+        wrong = Violations()
+        check_id(wrong, "session_id", request.session_id)
+        wrong.check(bool(request.request_id), "request_id", "must not be empty")
+        check_key(wrong, "request_id", request.request_id)
+        wrong.raise_if_any()
+        owner = await self._other_owner(request.session_id, context)
+        if owner is not None:
+            with translated():
+                return await owner.RetractMessage(request, metadata=onward(calls.owner_id()))
+        await self._commands.retract(request.session_id, request.request_id)
+        return pb.RetractMessageResponse()
 
     async def RespondClarify(self, request: pb.RespondClarifyRequest, context: Context) -> pb.RespondClarifyResponse:
         raise not_built("RespondClarify")
@@ -109,6 +157,22 @@ class ChatServicer(ChatServiceServicer):
         event = ChatEvent(pong=Pong(nonce=request.nonce))
         event.time.GetCurrentTime()
         return pb.PingResponse(event=event)
+
+    async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
+        """The instance to pass the call on to, if another one owns the session."""
+        return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
+
+    def _named_owner(self, error: NetaclawError, context: Context) -> ChatServiceAsyncStub:
+        """The owner that a refused turn names. Raises the error again when there is none, or it was passed on."""
+        address = owner_address(error)
+        if not address or forwarded(context):
+            raise error
+        return self._owners.at(address)
+
+
+def no_such_task(task_id: str) -> NetaclawError:
+    """TASK_NOT_FOUND."""
+    return NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata={"task_id": task_id})
 
 
 def not_built(method: str) -> NetaclawError:

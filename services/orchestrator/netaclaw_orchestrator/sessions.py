@@ -4,156 +4,76 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-import grpc
-
-from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw.session.v1.entry_pb2 import Entry, Session
+from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.store.v1.journal_service_pb2 import (
+    BeginTurnOutcome,
     BeginTurnRequest,
     BeginTurnResponse,
-    ReadPathRequest,
-    ReleaseSessionRequest,
+    ClaimedTurn,
+    Notice,
 )
-from netaclaw_agent.models.catalogue import ModelCatalogue
-from netaclaw_agent.policy import SubagentSettings
-from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.fetching import Fetcher
+from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.live_session import LiveSession, Services
 from netaclaw_orchestrator.publisher import Publisher, Subscription
-from netaclaw_orchestrator.tool_host import ToolHost
-from netaclaw_orchestrator.turn import Turn
-from netaclaw_orchestrator.turn_context import TurnContext, policy_of
+from netaclaw_orchestrator.tree_reader import TreeReader
+from netaclaw_orchestrator.turn import Turn, Waiting
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
-    from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
+    pass
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What sessions work with."""
-
-    instance_id: str
-    journal: JournalServiceAsyncStub
-    runner: RunnerServiceAsyncStub
-    models: ModelCatalogue
-    settings: SubagentSettings
-    idle_s: float
-
-
-class LiveSession:
-    """A session under this instance's lease."""
-
-    def __init__(
-        self, services: Services, publisher: Publisher, owner_id: str, session_id: str, generation: int
-    ) -> None:
-        self._services = services
-        self.publisher = publisher
-        self.owner_id = owner_id
-        self.session_id = session_id
-        self.writer = JournalWriter(
-            services.journal, publisher, owner_id=owner_id, session_id=session_id, generation=generation
-        )
-        self.turn: Turn | None = None
-        self.host: ToolHost | None = None
-        self.path: list[Entry] = []
-        """The path to the leaf where the last turn left it."""
-
-    @property
-    def busy(self) -> bool:
-        return self.turn is not None and not self.turn.ended.is_set()
-
-    async def begin(self, begun: BeginTurnResponse, request: BeginTurnRequest) -> Turn:
-        """Build and start the turn that the store has begun."""
-        path = await self._path(begun, request)
-        user, placeholder = _made_entries(begun, request)
-        turn = Turn(self._context(begun.session, begun.turn_id, begun.agent, begun.presets), path, user, placeholder)
-        self.turn = turn
-        turn.start()
-        return turn
-
-    async def close(self) -> None:
-        """Cancel what runs, write out what is queued, end the tool host, give the lease back."""
-        if self.turn is not None and not self.turn.ended.is_set():
-            await self.turn.cancel()
-        await self.writer.close()
-        if self.host is not None:
-            await self.host.close()
-        release = ReleaseSessionRequest(
-            instance_id=self._services.instance_id, session_id=self.session_id, generation=self.writer.generation
-        )
-        try:
-            await self._services.journal.ReleaseSession(release, timeout=2.0)
-        except grpc.aio.AioRpcError as error:
-            log.info("lease not given back", extra={"session_id": self.session_id, "status": error.code().name})
-
-    def _context(self, session: Session, turn_id: str, agent: Agent, presets: Sequence[Agent]) -> TurnContext:
-        policy = policy_of(agent, session, self._services.settings)
-        if self.host is not None and self.host.policy != policy:
-            closing = asyncio.create_task(self.host.close())
-            closing.add_done_callback(lambda done: done.exception())
-            self.host = None
-        if self.host is None:
-            self.host = ToolHost(
-                self._services.runner, owner_id=self.owner_id, session_id=self.session_id, policy=policy
-            )
-        return TurnContext(
-            owner_id=self.owner_id,
-            session=session,
-            turn_id=turn_id,
-            agent=agent,
-            presets=presets,
-            writer=self.writer,
-            publisher=self.publisher,
-            runner=self._services.runner,
-            models=self._services.models,
-            settings=self._services.settings,
-            host=self.host,
-            policy=policy,
-        )
-
-    async def _path(self, begun: BeginTurnResponse, request: BeginTurnRequest) -> list[Entry]:
-        """The path before the turn: what is known here, and what the store added."""
-        added = list(begun.path)
-        if begun.path_omitted:
-            reading = ReadPathRequest(
-                owner_id=self.owner_id,
-                session_id=self.session_id,
-                leaf_entry_id=request.assistant_entry_id,
-                known_entry_id=request.known_entry_id,
-            )
-            with translated():
-                pages = [page async for page in self._services.journal.ReadPath(reading)]
-            made = {request.user_entry_id, request.assistant_entry_id}
-            added = [entry for page in pages for entry in page.entries if entry.entry_id not in made]
-        first = added[0] if added else _made_entries(begun, request)[0]
-        known = request.known_entry_id
-        continues = bool(known) and first.parent_entry_id == known
-        return [*self.path, *added] if continues else added
 
 
 class Sessions:
     """Owned sessions by id. Turns begin here; idle sessions are given back after a while."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, fetcher: Fetcher) -> None:
         self._services = services
+        self._fetcher = fetcher
         self._live: dict[str, LiveSession] = {}
         self._publishers: dict[str, Publisher] = {}
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
 
     def get(self, session_id: str, owner_id: str) -> LiveSession | None:
         """The owned session, if it is the owner's."""
         live = self._live.get(session_id)
         return live if live is not None and live.owner_id == owner_id else None
 
-    def publisher(self, session_id: str) -> Publisher:
-        """The session's publisher on this instance."""
-        return self._publishers.setdefault(session_id, Publisher(session_id))
+    @property
+    def closing(self) -> bool:
+        """Whether this instance stops."""
+        return self._closing
+
+    def owned(self) -> list[LiveSession]:
+        """All owned sessions."""
+        return list(self._live.values())
+
+    def publisher(self, session_id: str, owner_id: str) -> Publisher:
+        """The session's publisher on this instance; what others commit is brought to it when it is missed."""
+        publisher = self._publishers.get(session_id)
+        if publisher is None:
+            publisher = Publisher(session_id, lambda seq: self._fetch(session_id, owner_id))
+            self._publishers[session_id] = publisher
+        return publisher
+
+    def noticed(self, notice: Notice) -> None:
+        """Another writer changed a session: readers here that nobody feeds get what is new."""
+        publisher = self._publishers.get(notice.session_id)
+        if publisher is None or notice.session_id in self._live:
+            return
+        if not notice.seq:  # deleted
+            self._publishers.pop(notice.session_id)
+            publisher.close()
+        elif notice.seq > publisher.seq:
+            self._fetch(notice.session_id, notice.owner_id)
 
     def unsubscribe(self, session_id: str, subscription: Subscription) -> None:
         """Stop reading; a publisher that nobody needs any more goes."""
@@ -183,22 +103,47 @@ class Sessions:
     ) -> tuple[Turn, Subscription]:
         """Start the turn that the store has begun, and read its events from the first one on."""
         session_id = begun.session.session_id
-        live = self._live.get(session_id)
-        if live is not None and live.writer.generation != begun.generation:
-            self._live.pop(session_id)
-            await live.writer.close()
-            live = None
-        if live is None:
-            live = LiveSession(self._services, self.publisher(session_id), owner_id, session_id, begun.generation)
-            self._live[session_id] = live
-        idle = self._idle.pop(session_id, None)
-        if idle is not None:
-            idle.cancel()
+        live = await self._own(session_id, owner_id, begun.generation)
+        live.publisher.start_at(begun.turn_start_seq)
         subscription = live.publisher.subscribe()
         live.publisher.durable(begun.events)
         turn = await live.begin(begun, request)
         self._spawn(self._after(live, turn))
         return turn, subscription
+
+    async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> None:
+        """Go on with the turn of a dead owner. Raises NetaclawError when the store cannot be read."""
+        live = await self._own(claimed.session.session_id, claimed.owner_id, claimed.generation)
+        live.publisher.start_at(claimed.session.seq)
+        turn = await live.take_over(claimed, reads)
+        self._spawn(self._after(live, turn))
+
+    async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:
+        """A message that the store has queued behind the running turn of an owned session."""
+        session_id = begun.session.session_id
+        live = self.get(session_id, owner_id)
+        if live is None:
+            return  # its owner has just died: whoever takes the turn over finds the message in the queue
+        live.publisher.durable(begun.events)
+        live.enqueue(waiting)
+        if not live.busy:
+            self._spawn(self._begin_waiting(live))
+
+    async def _own(self, session_id: str, owner_id: str, generation: int) -> LiveSession:
+        """The live session under a lease of this generation."""
+        live = self._live.get(session_id)
+        if live is not None and live.writer.generation != generation:
+            await live.renew(generation)
+        if live is None:
+            publisher = self.publisher(session_id, owner_id)
+            live = LiveSession(
+                self._services, publisher, owner_id=owner_id, session_id=session_id, generation=generation
+            )
+            self._live[session_id] = live
+        idle = self._idle.pop(session_id, None)
+        if idle is not None:
+            idle.cancel()
+        return live
 
     async def drop(self, session_id: str) -> None:
         """Cancel and forget a session that is going to be deleted."""
@@ -209,14 +154,23 @@ class Sessions:
         if publisher is not None:
             publisher.close()
 
-    async def close(self) -> None:
-        """Cancel every turn and give every lease back."""
+    async def release(self) -> None:
+        """Give every lease back. Running turns are stopped, not ended: whoever takes them over goes on with them."""
         for timer in self._idle.values():
             timer.cancel()
-        closing = [asyncio.create_task(live.close()) for live in self._live.values()]
-        self._live.clear()
-        if closing:
-            await asyncio.wait(closing)
+        self._idle.clear()
+        owned, self._live = list(self._live.values()), {}
+        if owned:
+            await asyncio.wait([asyncio.create_task(live.close()) for live in owned])
+        for live in owned:
+            publisher = self._publishers.pop(live.session_id, None)
+            if publisher is not None:
+                publisher.close()
+
+    async def close(self) -> None:
+        """Release everything and end every stream; readers are to watch again elsewhere."""
+        self._closing = True
+        await self.release()
         for publisher in self._publishers.values():
             publisher.close()
         if self._tasks:
@@ -225,9 +179,47 @@ class Sessions:
     async def _after(self, live: LiveSession, turn: Turn) -> None:
         await turn.ended.wait()
         live.path = turn.path
-        if self._live.get(live.session_id) is live:
+        if self._live.get(live.session_id) is not live or self._closing:
+            return
+        if turn.lost:  # another owner has the session
+            self._live.pop(live.session_id)
+            self._publishers.pop(live.session_id, None)
+            await live.close()
+        elif live.waiting:
+            await self._begin_waiting(live)
+        else:
             loop = asyncio.get_running_loop()
             self._idle[live.session_id] = loop.call_later(self._services.idle_s, self._on_idle, live)
+
+    async def _begin_waiting(self, live: LiveSession) -> None:
+        """Begin a turn with the message that has waited longest."""
+        if live.busy:
+            return
+        request = begin_request(
+            new_id,
+            instance_id=self._services.instance_id,
+            owner_id=live.owner_id,
+            session_id=live.session_id,
+            from_queue=True,
+        )
+        try:
+            with translated():
+                begun = await self._services.journal.BeginTurn(request)
+        except NetaclawError as error:
+            if error.reason != Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
+                log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
+            return
+        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
+            live.waiting.clear()
+            return
+        live.waiting.pop(begun.request_id, None)
+        _, subscription = await self.begin(live.owner_id, begun, request)
+        self.unsubscribe(live.session_id, subscription)
+
+    def _fetch(self, session_id: str, owner_id: str) -> None:
+        publisher = self._publishers.get(session_id)
+        if publisher is not None:
+            self._fetcher.fetch(publisher, owner_id, session_id)
 
     def _on_idle(self, live: LiveSession) -> None:
         self._idle.pop(live.session_id, None)
@@ -252,13 +244,3 @@ def begin_request(make: Callable[[], str], **fields: object) -> BeginTurnRequest
         assistant_entry_id=make(),
         **fields,  # type: ignore[arg-type]  # fields of the message
     )
-
-
-def _made_entries(begun: BeginTurnResponse, request: BeginTurnRequest) -> tuple[Entry, Entry]:
-    """The user entry and the placeholder, as the store wrote them."""
-    made = {
-        event.session_entry_added.entry.entry_id: event.session_entry_added.entry
-        for event in begun.events
-        if event.WhichOneof("event") == "session_entry_added"
-    }
-    return made[request.user_entry_id], made[request.assistant_entry_id]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted
-from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRoute, ToolRuntimeRoute
@@ -21,6 +21,13 @@ from netaclaw_orchestrator.turn_context import TurnContext
 from netaclaw_orchestrator.usage import add_usage
 
 DELEGATE_TOOLS = frozenset({DELEGATE_TASK, DELEGATE_PARALLEL})
+
+_UNRUN = {
+    ToolCallState.TOOL_CALL_STATE_CANCELLED: "stopped while running; it may have had effect",
+    ToolCallState.TOOL_CALL_STATE_IN_DOUBT: "its process died while it ran: whether it took effect is not known; "
+    "look before you do it again",
+}
+"""What the model reads of calls that were not run to their end."""
 
 
 class ToolCalls:
@@ -101,26 +108,64 @@ class ToolCalls:
         return groups
 
     async def _run_one(self, anchor: AnchorEntry, call: ToolCallPart) -> ToolCallPart:
-        """started (committed) → run → completed (committed)."""
-        self.count += 1
+        """started (committed) → run → completed (committed).
+
+        A call that a dead owner left running is run again, unless that could repeat an effect: then it is IN_DOUBT.
+        """
         part = anchor.call(call.call_id)
-        tool = self.box.tools.get(call.tool_name)
-        route = tool.route if tool is not None else self.box.refused.get(call.tool_name)
+        if part.HasField("result"):
+            return call
+        self.count += 1
+        if part.state == ToolCallState.TOOL_CALL_STATE_RUNNING:
+            if self._may_repeat_an_effect(part):
+                return await self._end_unrun(anchor, part, ToolCallState.TOOL_CALL_STATE_IN_DOUBT)
+        else:
+            await self._started(anchor, part)
+        try:
+            ended = await run_call(self.box, part)
+        except asyncio.CancelledError:
+            await self._end_unrun(anchor, anchor.call(call.call_id), ToolCallState.TOOL_CALL_STATE_CANCELLED)
+            raise
+        await self._completed(anchor, ended)
+        return ended
+
+    async def interrupt(self, anchor: AnchorEntry) -> None:
+        """End what a dead owner left running, without running anything again."""
+        for part in anchor.entry.assistant.parts:
+            call = part.tool_call
+            if call.state != ToolCallState.TOOL_CALL_STATE_RUNNING or call.HasField("result"):
+                continue
+            entry = self._context.batches.get(call.call_id)
+            if entry is not None:
+                await self._batch(anchor, call, entry).abandon()
+            doubt = self._may_repeat_an_effect(call)
+            state = ToolCallState.TOOL_CALL_STATE_IN_DOUBT if doubt else ToolCallState.TOOL_CALL_STATE_CANCELLED
+            await self._end_unrun(anchor, call, state)
+
+    def _may_repeat_an_effect(self, part: ToolCallPart) -> bool:
+        if part.tool_name in DELEGATE_TOOLS:
+            return False  # decided per child
+        tool = self.box.tools.get(part.tool_name)
+        return tool is not None and tool.manifest.effect not in (
+            ToolEffect.TOOL_EFFECT_PURE,
+            ToolEffect.TOOL_EFFECT_IDEMPOTENT,
+        )
+
+    async def _started(self, anchor: AnchorEntry, part: ToolCallPart) -> None:
+        tool = self.box.tools.get(part.tool_name)
+        route = tool.route if tool is not None else self.box.refused.get(part.tool_name)
         if route is not None:
             part.route.CopyFrom(route)
         part.state = ToolCallState.TOOL_CALL_STATE_RUNNING
         part.start_time.GetCurrentTime()
-        started = ToolCallStarted(call=ToolCallPart(call_id=call.call_id))
+        started = ToolCallStarted(call=ToolCallPart(call_id=part.call_id))
         await self._context.writer.append(anchor.write(quiet=True), anchor.event_write(tool_call_started=started))
-        try:
-            ended = await run_call(self.box, part)
-        except asyncio.CancelledError:
-            stopped = ToolResult(content="stopped while running; it may have had effect", is_error=True)
-            part = anchor.call(call.call_id)
-            part.state = ToolCallState.TOOL_CALL_STATE_CANCELLED
-            part.result.CopyFrom(stopped)
-            self._completed(anchor, part)
-            raise
+
+    async def _end_unrun(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> ToolCallPart:
+        ended = ToolCallPart()
+        ended.CopyFrom(part)
+        ended.state = state
+        ended.result.CopyFrom(ToolResult(content=_UNRUN[state], is_error=True))
         await self._completed(anchor, ended)
         return ended
 
@@ -134,21 +179,32 @@ class ToolCalls:
 
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None
+        return await self._batch(self._anchor, call, self._context.batches.get(call.call_id)).run()
+
+    def _batch(self, anchor: AnchorEntry, call: ToolCallPart, left_behind: Entry | None) -> Batch:
+        """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
         plans = plan_children(parse_delegation(call.tool_name, call.arguments_json), self._parent)
         context = self._context
         scope = BatchScope(
             owner_id=context.owner_id,
             session_id=context.session.session_id,
             turn_id=context.turn_id,
-            entry_id=self._anchor.entry_id,
+            entry_id=anchor.entry_id,
             agent=context.agent,
             writer=context.writer,
             publisher=context.publisher,
             runner=context.runner,
             host=context.host,
-            attach=self._anchor.attach,
+            attach=anchor.attach,
         )
         config = self._parent.config
-        batch = Batch(scope, call, plans, max_concurrent=config.max_concurrent, timeout_s=config.timeout_seconds)
+        batch = Batch(
+            scope,
+            call,
+            plans,
+            max_concurrent=config.max_concurrent,
+            timeout_s=config.timeout_seconds,
+            left_behind=left_behind,
+        )
         self._batches.append(batch)
-        return await batch.run()
+        return batch

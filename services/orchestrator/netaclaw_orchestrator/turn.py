@@ -10,15 +10,24 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
+from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
 from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, TokenUpdate, TurnOutcome
-from netaclaw.session.v1.entry_pb2 import Entry, EntryState, Message, Part, ToolCallPart
+from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, Part, ToolCallPart, UserBody
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw.store.v1.journal_service_pb2 import EventWrite, LeafWrite, TurnEndWrite, Write
+from netaclaw.store.v1.journal_service_pb2 import (
+    EntryWrite,
+    EventWrite,
+    LeafWrite,
+    QueueTakeWrite,
+    TurnEndWrite,
+    Write,
+)
 from netaclaw_agent.context import build_context
 from netaclaw_agent.guidance import supervisor_system_prompt
-from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop
+from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
 from netaclaw_agent.model import Model, ModelCall, ModelError
 from netaclaw_agent.policy import effective_subagent_config
 from netaclaw_chassis.errors import NetaclawError
@@ -35,21 +44,41 @@ log = logging.getLogger(__name__)
 DEFAULT_MAX_ROUNDS = 50
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that arrived while a turn was running."""
+
+    request_id: str
+    when_busy: WhenBusy
+    content: str
+
+
 class Turn:
     """Runs one turn in the background; a client that goes away cancels nothing."""
 
-    def __init__(self, context: TurnContext, path: Sequence[Entry], user: Entry, placeholder: Entry) -> None:
+    def __init__(self, context: TurnContext, path: Sequence[Entry], anchor: AnchorEntry | None) -> None:
+        """`path` ends with the turn's last entry before the anchor; without an anchor one is made for the next model
+        call, with a finished one the turn goes on with its calls."""
         self._context = context
-        self._path = [*path, user]
-        self._anchor = AnchorEntry(placeholder)
-        self._first = True
+        self._path = list(path)
+        self._anchor = anchor
+        self._fresh = anchor is not None and anchor.streaming
+        self._unwritten = False
         self._usage = Usage()
         self._answer: AnswerStream | None = None
         self._cancelled = False
+        self._stopped = False
+        self.lost = False
+        """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
+        self._steering: list[Waiting] = []
         config = effective_subagent_config(context.agent, context.settings)
         parent = Parent(context.agent, context.policy, context.presets, config, context.settings)
         self._system = supervisor_system_prompt(context.agent, allowed_presets(parent), config)
         self._tools = ToolCalls(context, parent)
+        for entry in self.path:  # what the turn did before it was taken over
+            if entry.turn_id == context.turn_id and entry.HasField("assistant"):
+                add_usage(self._usage, entry.assistant.usage)
+                self._tools.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
         self._task: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set when the turn's end is committed, or the session was lost to another owner."""
@@ -61,7 +90,17 @@ class Turn:
     @property
     def path(self) -> list[Entry]:
         """The session's path with this turn's entries, once it ended."""
-        return [*self._path, self._anchor.entry]
+        return [*self._path, *([self._anchor.entry] if self._anchor is not None else [])]
+
+    def steer(self, waiting: Waiting) -> None:
+        """Let a message enter before the next model call."""
+        self._steering.append(waiting)
+
+    def retract(self, request_id: str) -> bool:
+        """Take a steering message back; False when it is not there, or has entered."""
+        before = len(self._steering)
+        self._steering = [each for each in self._steering if each.request_id != request_id]
+        return len(self._steering) < before
 
     def start(self) -> None:
         """Begin to run."""
@@ -69,10 +108,22 @@ class Turn:
 
     async def cancel(self) -> None:
         """Cancel the turn with all its children; returns when they are gone and the end is committed."""
+        self.interrupt_soon()
+        await self.ended.wait()
+
+    def interrupt_soon(self) -> None:
+        """Cancel without waiting: another message is to take its place."""
         if self._task is not None and not self.ended.is_set() and not self._cancelled:
             self._cancelled = True
             self._task.cancel()
-        await self.ended.wait()
+
+    async def stop(self) -> None:
+        """Stop running without ending the turn: another instance will go on with it."""
+        if self._task is not None and not self.ended.is_set():
+            self._stopped = True
+            self._context.writer.seal()
+            self._task.cancel()
+            await self.ended.wait()
 
     async def cancel_subagent(self, task_id: str) -> SubagentTask | None:
         """End one child; None when this turn has no such task."""
@@ -86,7 +137,7 @@ class Turn:
 
     async def call_model(self, transcript: Sequence[Message]) -> Message:
         """Stream one answer into its entry."""
-        committed = self._next_anchor()
+        anchor, committed = self._next_anchor()
         context = self._context
         model = context.models.get(context.agent.model)
         call = ModelCall(
@@ -95,7 +146,7 @@ class Turn:
             tools=self._tools.box.manifests,
             thinking_level=context.session.thinking_level or context.agent.thinking_level,
         )
-        answer = AnswerStream(context.publisher, self.turn_id, self._anchor.entry_id, model.name)
+        answer = AnswerStream(context.publisher, self.turn_id, anchor.entry_id, model.name, attempt=anchor.attempt)
         self._answer = answer
         try:
             async with aclosing(model.stream(call, new_id=new_id)) as events:  # type: ignore[type-var]  # a generator
@@ -113,35 +164,74 @@ class Turn:
             answer.end()
         if answer.message is None:
             raise ModelError("the model's stream ended without a message")
-        self._complete(answer.message, model)
+        self._complete(anchor, answer.message, model)
         return answer.message
 
     async def run_tools(self, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
+        assert self._anchor is not None
         return await self._tools.run(self._anchor, calls)
 
     async def take_steering(self) -> list[str]:
-        return []
+        """Messages that arrived meanwhile become entries on the path, behind the last answer."""
+        taken, self._steering = self._steering, []
+        for waiting in taken:
+            self._settle_anchor()
+            entry = Entry(
+                entry_id=new_id(),
+                session_id=self._context.session.session_id,
+                parent_entry_id=self._path[-1].entry_id,
+                turn_id=self.turn_id,
+                kind=EntryKind.ENTRY_KIND_USER,
+                state=EntryState.ENTRY_STATE_COMPLETE,
+                user=UserBody(text=waiting.content, origin="steer"),
+            )
+            leaf = LeafWrite(leaf_entry_id=entry.entry_id, expected_leaf_entry_id=self._path[-1].entry_id)
+            self._context.writer.post(
+                Write(entry=EntryWrite(entry=entry)),
+                Write(leaf=leaf),
+                Write(queue_take=QueueTakeWrite(request_id=waiting.request_id, turn_id=self.turn_id)),
+            )
+            self._path.append(entry)
+            self._context.on_taken(waiting.request_id)
+        return [waiting.content for waiting in taken]
 
-    def _next_anchor(self) -> asyncio.Future[None] | None:
-        """The entry of the next model call; the first one was made when the turn began."""
-        if self._first:
-            self._first = False
-            return None
-        before = self._anchor
-        self._path.append(before.entry)
-        self._anchor = before.next(new_id())
-        leaf = LeafWrite(leaf_entry_id=self._anchor.entry_id, expected_leaf_entry_id=before.entry_id)
-        return self._context.writer.post(self._anchor.write(), Write(leaf=leaf))
-
-    def _complete(self, message: Message, model: Model) -> None:
-        """Bring the entry into its final form; its commit goes out with whatever comes next."""
-        add_usage(self._usage, message.usage)
-        self._anchor.complete(message, self._context.agent.agent_id, model.name)
-        if calls_of(message):
+    def _settle_anchor(self) -> None:
+        """The last answer is final and part of the path now."""
+        if self._anchor is None:
+            return
+        if self._unwritten:
             self._context.writer.post(self._anchor.write())
+            self._unwritten = False
+        self._path.append(self._anchor.entry)
+        self._anchor = None
+
+    def _next_anchor(self) -> tuple[AnchorEntry, asyncio.Future[None] | None]:
+        """The entry of the next model call, and what to wait for before it may be spoken of."""
+        if self._anchor is not None and self._fresh:  # made when the turn began, or left behind by a dead owner
+            self._fresh = False
+            return self._anchor, None
+        self._settle_anchor()
+        before = self._path[-1].entry_id
+        self._anchor = AnchorEntry.placeholder(
+            new_id(),
+            session_id=self._context.session.session_id,
+            turn_id=self.turn_id,
+            parent_entry_id=before,
+            agent_id=self._context.agent.agent_id,
+        )
+        leaf = LeafWrite(leaf_entry_id=self._anchor.entry_id, expected_leaf_entry_id=before)
+        return self._anchor, self._context.writer.post(self._anchor.write(), Write(leaf=leaf))
+
+    def _complete(self, anchor: AnchorEntry, message: Message, model: Model) -> None:
+        """Bring the entry into its final form; without calls its commit goes out with whatever comes next."""
+        add_usage(self._usage, message.usage)
+        anchor.complete(message, self._context.agent.agent_id, model.name)
+        self._unwritten = not calls_of(message)
+        if not self._unwritten:
+            self._context.writer.post(anchor.write())
         used = message.usage.input_tokens + message.usage.output_tokens
         update = TokenUpdate(usage=self._total_usage(), context_used=used, context_window=model.context_window)
-        self._context.publisher.live(self._anchor.event(token_update=update))
+        self._context.publisher.live(anchor.event(token_update=update))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -150,6 +240,7 @@ class Turn:
             await self._run_to_end()
         except NetaclawError as error:
             log.warning("turn lost", extra={"turn_id": self.turn_id, "reason": error.reason_name})
+            self.lost = True
             self._context.publisher.close()
         except Exception:
             log.exception("turn failed", extra={"turn_id": self.turn_id})
@@ -158,17 +249,27 @@ class Turn:
             self.ended.set()
 
     async def _run_to_end(self) -> None:
-        rounds = self._context.agent.max_tool_rounds or DEFAULT_MAX_ROUNDS
+        limits = LoopLimits(max_rounds=self._context.agent.max_tool_rounds or DEFAULT_MAX_ROUNDS)
+        resume = self._anchor.message() if self._anchor is not None and not self._anchor.streaming else None
         try:
-            end = await run_loop(self, build_context(self._path), LoopLimits(max_rounds=rounds))
+            if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
+                end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
+            else:
+                end = await run_loop(self, build_context(self._path), limits, resume=resume)
         except asyncio.CancelledError:
-            self._anchor.break_off(EntryState.ENTRY_STATE_CANCELLED, self._partial())
+            if self._stopped:
+                return
+            self._break_off(EntryState.ENTRY_STATE_CANCELLED)
             await self._end_turn(TurnOutcome.TURN_OUTCOME_CANCELLED, self._done(TurnOutcome.TURN_OUTCOME_CANCELLED))
         except ModelError as error:
-            self._anchor.break_off(EntryState.ENTRY_STATE_FAILED, self._partial())
+            self._break_off(EntryState.ENTRY_STATE_FAILED)
             await self._end_failed(error.reason, str(error), retryable=error.retryable)
         else:
             await self._finish(end)
+
+    def _break_off(self, state: EntryState) -> None:
+        if self._anchor is not None:
+            self._anchor.break_off(state, self._answer.partial_parts() if self._answer is not None else [])
 
     async def _finish(self, end: LoopEnd) -> None:
         if end.state == SubagentTaskState.SUBAGENT_TASK_STATE_FAILED:
@@ -176,23 +277,35 @@ class Turn:
         elif end.state == SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL and calls_of(end.last or Message()):
             await self._end_failed("LIMIT_REACHED", end.error, retryable=False)
         else:
-            self._anchor.entry.assistant.error = end.error
+            if self._anchor is not None:
+                self._anchor.entry.assistant.error = end.error
             await self._end_turn(TurnOutcome.TURN_OUTCOME_COMPLETED, self._done(TurnOutcome.TURN_OUTCOME_COMPLETED))
 
+    async def interrupt(self, parts: Sequence[Part]) -> None:
+        """End a turn that was taken over too often: partial text kept, nothing run again."""
+        if self._anchor is not None:
+            self._anchor.break_off(EntryState.ENTRY_STATE_INTERRUPTED, list(parts))
+            await self._tools.interrupt(self._anchor)
+        await self._end_turn(TurnOutcome.TURN_OUTCOME_INTERRUPTED, self._done(TurnOutcome.TURN_OUTCOME_INTERRUPTED))
+        self.ended.set()
+
     async def _end_failed(self, reason: str, message: str, *, retryable: bool) -> None:
-        self._anchor.entry.assistant.error = message
+        if self._anchor is not None:
+            self._anchor.entry.assistant.error = message
         error = Error(
             reason=reason,
             message=message,
             retryable=retryable,
             usage=self._total_usage(),
-            assistant_entry_id=self._anchor.entry_id,
+            assistant_entry_id=self._last_entry_id(),
         )
-        await self._end_turn(TurnOutcome.TURN_OUTCOME_FAILED, self._anchor.event(error=error))
+        await self._end_turn(TurnOutcome.TURN_OUTCOME_FAILED, self._event(error=error))
 
     async def _end_turn(self, outcome: TurnOutcome, event: ChatEvent) -> None:
+        last = [self._anchor.write()] if self._anchor is not None else []
+        self._unwritten = False
         await self._context.writer.append(
-            self._anchor.write(),
+            *last,
             Write(turn_end=TurnEndWrite(turn_id=self.turn_id, outcome=outcome)),
             Write(event=EventWrite(event=event)),
         )
@@ -202,12 +315,22 @@ class Turn:
             outcome=outcome,
             usage=self._total_usage(),
             tool_call_count=self._tools.count,
-            assistant_entry_id=self._anchor.entry_id,
+            assistant_entry_id=self._last_entry_id(),
         )
-        return self._anchor.event(done=done)
+        return self._event(done=done)
 
-    def _partial(self) -> list[Part]:
-        return self._answer.partial_parts() if self._answer is not None else []
+    def _last_entry_id(self) -> str:
+        """The last assistant entry of the turn."""
+        mine = [entry for entry in self.path if entry.turn_id == self.turn_id and entry.HasField("assistant")]
+        return mine[-1].entry_id if mine else ""
+
+    def _event(self, **payload: object) -> ChatEvent:
+        return ChatEvent(
+            session_id=self._context.session.session_id,
+            turn_id=self.turn_id,
+            entry_id=self._last_entry_id(),
+            **payload,  # type: ignore[arg-type]  # one member of the event oneof
+        )
 
     def _total_usage(self) -> Usage:
         total = self._tools.usage

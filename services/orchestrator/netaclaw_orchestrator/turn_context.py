@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw.session.v1.entry_pb2 import Session
+from netaclaw.session.v1.entry_pb2 import Entry, Session
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
@@ -36,6 +36,10 @@ class TurnContext:
     settings: SubagentSettings
     host: ToolHost
     policy: ToolPolicy
+    on_taken: Callable[[str], object] = lambda request_id: None
+    """Told the request id of a waiting message that has entered the turn."""
+    batches: Mapping[str, Entry] = field(default_factory=dict)
+    """Delegations that a dead owner left unfinished: batch entries by the id of their call."""
 
 
 def policy_of(agent: Agent, session: Session, settings: SubagentSettings) -> ToolPolicy:

@@ -6,17 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
-from netaclaw.chat.v1.chat_service_pb2 import WatchTarget
+import grpc
+
+from netaclaw.chat.v1.chat_service_pb2 import WatchRequest, WatchTarget
 from netaclaw.chat.v1.event_pb2 import ChatEvent, Heartbeat
 from netaclaw.session.v1.entry_pb2 import EntryState
 from netaclaw.store.v1.journal_service_pb2 import ReadEventsRequest
+from netaclaw_chassis.errors import from_rpc
 from netaclaw_orchestrator.delegation.batch import ENDED
 from netaclaw_orchestrator.journal import read_events
+from netaclaw_orchestrator.owners import Owners, onward
+from netaclaw_orchestrator.session_list import SessionList
 from netaclaw_orchestrator.sessions import Sessions
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceAsyncStub
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
+RETRY_S = 0.2
 MERGE_QUEUE = 64
 """Batches waiting between the followed sessions and their one reader."""
 
@@ -24,20 +31,42 @@ MERGE_QUEUE = 64
 class Watcher:
     """Follows sessions for readers."""
 
-    def __init__(self, journal: JournalServiceAsyncStub, sessions: Sessions, *, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        journal: JournalServiceAsyncStub,
+        sessions: Sessions,
+        owners: Owners,
+        session_list: SessionList,
+        *,
+        heartbeat_s: float,
+    ) -> None:
         self._journal = journal
         self._sessions = sessions
+        self._owners = owners
+        self._session_list = session_list
         self._heartbeat_s = heartbeat_s
 
-    async def watch(self, owner_id: str, targets: Sequence[WatchTarget]) -> AsyncIterator[list[ChatEvent]]:
-        """Batches of all targets, in order per session, until the reader goes. Raises what `follow` raises."""
+    async def watch(
+        self, owner_id: str, targets: Sequence[WatchTarget], *, here: bool = False, session_list: bool = False
+    ) -> AsyncIterator[list[ChatEvent]]:
+        """Batches of all targets, in order per session, until the reader goes. Raises what `follow` raises.
+
+        `here`: another instance asks, and is not sent on to a third. `session_list`: changes of the owner's list, too.
+        """
         merged: asyncio.Queue[list[ChatEvent]] = asyncio.Queue(MERGE_QUEUE)
 
         async def pour(target: WatchTarget) -> None:
-            async for batch in self.follow(owner_id, target.session_id, target.after_seq):
+            follow = self._local if here else self.follow
+            async for batch in follow(owner_id, target.session_id, target.after_seq):
+                await merged.put(batch)
+
+        async def pour_list() -> None:
+            async for batch in self._session_list.follow(owner_id):
                 await merged.put(batch)
 
         pouring = [asyncio.create_task(pour(target)) for target in targets]
+        if session_list:
+            pouring.append(asyncio.create_task(pour_list()))
         try:
             while True:
                 taking = asyncio.create_task(merged.get())
@@ -58,20 +87,55 @@ class Watcher:
     async def follow(self, owner_id: str, session_id: str, after_seq: int) -> AsyncIterator[list[ChatEvent]]:
         """One session's events after a seq; an idle stream carries heartbeats.
 
-        Ends when the session is closed here (deleted, or this instance stops). Raises NetaclawError: SESSION_NOT_FOUND,
-        SEQ_OUT_OF_RANGE, SLOW_READER.
+        Follows the session wherever it is owned. Ends when it is deleted, or this instance stops. Raises NetaclawError:
+        SESSION_NOT_FOUND, SEQ_OUT_OF_RANGE, SLOW_READER.
         """
+        mark = after_seq
+        while True:
+            other = await self._owners.elsewhere(session_id, owner_id)
+            batches = (
+                self._local(owner_id, session_id, mark)
+                if other is None
+                else self._remote(other, owner_id, session_id, mark)
+            )
+            async for batch in batches:
+                mark = max(mark, *(event.seq for event in batch))
+                yield batch
+            if self._sessions.closing:
+                return
+
+    async def _remote(
+        self, owner: ChatServiceAsyncStub, owner_id: str, session_id: str, after_seq: int
+    ) -> AsyncIterator[list[ChatEvent]]:
+        """The same, asked of the owner; ends when it cannot be reached any more."""
+        request = WatchRequest(targets=[WatchTarget(session_id=session_id, after_seq=after_seq)])
+        call = owner.Watch(request, metadata=onward(owner_id))
+        try:
+            async for response in call:
+                yield list(response.events)
+        except grpc.aio.AioRpcError as error:
+            failure = from_rpc(error)
+            if failure.code is not grpc.StatusCode.UNAVAILABLE:
+                raise failure from error
+        finally:
+            call.cancel()
+        await asyncio.sleep(RETRY_S)  # the lease of a dead owner has to run out first
+
+    async def _local(self, owner_id: str, session_id: str, after_seq: int) -> AsyncIterator[list[ChatEvent]]:
+        """Replay, subscribe before the last page, then live; ends when the publisher closes."""
         mark = after_seq
         async for events in self._replay(owner_id, session_id, mark):
             mark = events[-1].seq
             yield events
-        subscription = self._sessions.publisher(session_id).subscribe()
+        publisher = self._sessions.publisher(session_id, owner_id)
+        subscription = publisher.subscribe()
         try:
             final: set[tuple[str, str]] = set()
             async for events in self._replay(owner_id, session_id, mark):
                 mark = events[-1].seq
                 final.update(key for event in events if (key := _finished(event)) is not None)
                 yield events
+            publisher.start_at(mark)
             started = [event for event in subscription.snapshots if _stream_key(event) not in final]
             if started:
                 yield started

@@ -39,7 +39,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.tools.delegation import task_name
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.delegation.child import Child, ChildOutcome
+from netaclaw_orchestrator.delegation.child import Child, ChildOutcome, ended_outcome
 from netaclaw_orchestrator.delegation.report import evidence, final_result, report_text
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 from netaclaw_orchestrator.journal import JournalWriter
@@ -94,21 +94,20 @@ class Batch:
         *,
         max_concurrent: int,
         timeout_s: int,
+        left_behind: Entry | None = None,
     ) -> None:
+        """`left_behind`: the batch entry of a dead owner; its finished children are kept, the others go on."""
         self._scope = scope
         self._call_id = call.call_id
         self._places = asyncio.Semaphore(max_concurrent)
-        self.entry_id = new_id()
-        items = [_queued(plan, order) for order, plan in enumerate(plans)]
-        self.body = SubagentBatchBody(
-            batch=SubagentBatch(
-                parent_entry_id=scope.entry_id,
-                batch_entry_id=self.entry_id,
-                tool_call_id=call.call_id,
-                title=items[0].name if len(items) == 1 else f"{len(items)} tasks",
-                items=items,
-            )
-        )
+        self._left_behind = left_behind is not None
+        if left_behind is not None:
+            self.entry_id = left_behind.entry_id
+            self.body = SubagentBatchBody()
+            self.body.CopyFrom(left_behind.subagent_batch)
+        else:
+            self.entry_id = new_id()
+            self.body = _new_body(scope, self.entry_id, call.call_id, plans)
         self._items = {item.task_id: item for item in self.body.batch.items}
         self._events: list[ProcessEvent] = []
         self._results: dict[str, SubagentFinalResult] = {}
@@ -117,6 +116,8 @@ class Batch:
             item.task_id: Child(self, scope, plan, item, timeout_s=timeout_s)
             for item, plan in zip(self.body.batch.items, plans, strict=True)
         }
+        if left_behind is not None:
+            self._recover()
         self._count()
 
     @property
@@ -160,6 +161,13 @@ class Batch:
         await child.gone.wait()
         return child.task
 
+    async def abandon(self) -> None:
+        """End what a dead owner left, without running anything again."""
+        for child in self._children.values():
+            if child.task.task_id not in self._outcomes:
+                await self._end(child, child.cancelled())
+        await self._finish()
+
     async def report(self, task: SubagentTask, event: ProcessEvent | None = None) -> None:
         """Commit and publish a task's new state, with the step that led to it."""
         if event is not None:
@@ -184,6 +192,9 @@ class Batch:
         await self._scope.writer.append(Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, message=message)))
 
     async def _begin(self) -> None:
+        if self._left_behind:  # the rows are there; the card loses the steps that will be reported again
+            await self._scope.writer.append(self._entry_write())
+            return
         started = self._event(subagent_run_started=SubagentRunStarted(batch=self._reference()))
         await self._scope.writer.append(
             self._entry_write(),
@@ -194,6 +205,8 @@ class Batch:
 
     async def _run_child(self, child: Child) -> None:
         """One child from queue to end state; failures of ours become its failure, never its siblings'."""
+        if child.task.task_id in self._outcomes:
+            return
         try:
             async with self._places:
                 outcome = await child.run()
@@ -236,6 +249,24 @@ class Batch:
         await self._scope.writer.append(
             Write(entry=EntryWrite(entry=result)), self._entry_write(), Write(event=EventWrite(event=completed))
         )
+
+    def _recover(self) -> None:
+        """Keep ended children with their results and steps; the others begin again, with what they did known."""
+        for item in self.body.batch.items:
+            steps = [event for event in self.body.events if event.task_id == item.task_id]
+            child = self._children[item.task_id]
+            if item.state in ENDED:
+                outcome = ended_outcome(item, steps)
+                self._outcomes[item.task_id] = outcome
+                self._results[item.task_id] = final_result(item, outcome)
+                self._events.extend(steps)
+                child.gone.set()
+            else:
+                child.recover(steps)
+        kept = [event for event in self.body.events if event.task_id in self._outcomes]
+        del self.body.events[:]
+        self.body.events.extend(kept)
+        self.body.ClearField("latest_event")
 
     def _count(self) -> None:
         batch = self.body.batch
@@ -290,6 +321,19 @@ class Batch:
                 result=self._results.get(item.task_id),
             )
         )
+
+
+def _new_body(scope: BatchScope, entry_id: str, call_id: str, plans: Sequence[ChildPlan]) -> SubagentBatchBody:
+    items = [_queued(plan, order) for order, plan in enumerate(plans)]
+    return SubagentBatchBody(
+        batch=SubagentBatch(
+            parent_entry_id=scope.entry_id,
+            batch_entry_id=entry_id,
+            tool_call_id=call_id,
+            title=items[0].name if len(items) == 1 else f"{len(items)} tasks",
+            items=items,
+        )
+    )
 
 
 def _queued(plan: ChildPlan, order: int) -> SubagentTask:

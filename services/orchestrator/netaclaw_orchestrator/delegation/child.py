@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,9 @@ from netaclaw.subagent.v1.envelope_pb2 import (
 )
 from netaclaw.subagent.v1.envelope_pb2 import ToolCall as ToolCallLine
 from netaclaw.subagent.v1.runner_service_pb2 import (
+    AttachRequest,
+    AttachResponse,
+    AttachTarget,
     RunCommand,
     RunEnded,
     RunEvent,
@@ -37,7 +40,7 @@ from netaclaw.subagent.v1.runner_service_pb2 import (
     RunResponse,
     WorkerStarted,
 )
-from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
@@ -56,7 +59,10 @@ PROTOCOL_VERSION = 1
 GONE_TIMEOUT_S = 10.0
 """After a cancel the runner confirms within its ladder's time; past this the child counts as gone with the runner."""
 
+CALL_STEPS = ("tool_call", "proxy_tool_call")
+
 RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
+AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
 
 
 @dataclass(slots=True)
@@ -90,9 +96,12 @@ class Child:
         self.task = task
         self._calls: dict[str, ToolCallPart] = {}
         self._proxies: set[asyncio.Task[None]] = set()
-        self._stream: RunCall | None = None
+        self._stream: RunCall | AttachCall | None = None
+        self._request: Callable[[RunCommand], RunRequest | AttachRequest] = lambda command: RunRequest(command=command)
         self._writing = asyncio.Lock()
         self._ended: RunEnded | None = None
+        self._left_behind = False
+        self._in_doubt = False
         self._attempt = 0
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
@@ -105,6 +114,18 @@ class Child:
         """Whether it has left the queue."""
         return self._stream is not None
 
+    def recover(self, steps: Sequence[ProcessEvent]) -> None:
+        """Take over from a dead owner, given the steps that it had committed."""
+        self._left_behind = True
+        effectful = {tool.tool_name for tool in KNOWN_TOOLS if tool.effect == ToolEffect.TOOL_EFFECT_EFFECTFUL}
+        begun = {step.tool_name for step in steps if step.type in CALL_STEPS}
+        seen = sum(step.type in CALL_STEPS for step in steps)
+        could = effectful & set(enabled_tools(self._plan.policy))
+        # Older steps may have been dropped from the card: what is not known counts as begun.
+        self._in_doubt = bool(begun & effectful) or (seen < self.task.tool_call_count and bool(could))
+        self.task.usage.Clear()
+        self.task.tool_call_count = 0
+
     async def run(self) -> ChildOutcome:
         """Run to the end. Cancelling it cancels the run in the runner and waits until it is gone."""
         if self._ended is not None:  # cancelled while it was queued
@@ -113,8 +134,9 @@ class Child:
         try:
             await asyncio.shield(reading)
         except asyncio.CancelledError:
-            await self.cancel("the turn was cancelled")
-            await asyncio.wait([reading], timeout=GONE_TIMEOUT_S)
+            if not self._scope.writer.sealed:  # otherwise the runner holds it for the next owner
+                await self.cancel("the turn was cancelled")
+                await asyncio.wait([reading], timeout=GONE_TIMEOUT_S)
             if not reading.done():
                 reading.cancel()
                 await asyncio.wait([reading])
@@ -165,31 +187,68 @@ class Child:
         task.end_time.GetCurrentTime()
 
     async def _run(self) -> None:
-        scope = self._scope
-        self._stream = scope.runner.Run(metadata=calls.outgoing(scope.owner_id))
         try:
-            await self._write(RunRequest(start=self._envelope()))
-            async for response in self._stream:
-                for event in response.events:
-                    await self._on(event)
+            if not self._left_behind:
+                await self._follow(await self._begin())
+            elif not await self._attached() and self._ended is None:
+                await self._follow(await self._begin())  # its runner has nothing of it any more
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             self._lost(from_rpc(error) if isinstance(error, grpc.aio.AioRpcError) else error)
         finally:
-            self._stream.cancel()
+            if self._stream is not None:
+                self._stream.cancel()
             for proxy in self._proxies:
                 proxy.cancel()
         if self._ended is None:
             self._lost("the runner ended the run without a word")
 
+    async def _attached(self) -> bool:
+        """Go on with the run where its runner still holds it; False when it does not.
+
+        A child that may have had effect is ended there, IN_DOUBT: it is neither run on nor run again in silence.
+        """
+        call = self._scope.runner.Attach(metadata=calls.outgoing(self._scope.owner_id))
+        self._stream = call
+        self._request = lambda command: AttachRequest(command=command)
+        target = AttachTarget(run_id=self.task.task_id, generation=self._scope.writer.generation)
+        try:
+            await self._write(AttachRequest(attach=target))
+            if self._in_doubt:
+                await self._command(RunCommand(cancel=Cancel(reason="its owner died")))
+                async for _ in call:
+                    pass
+            else:
+                await self._follow(call)
+        except grpc.aio.AioRpcError as error:
+            if from_rpc(error).code not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE):
+                raise
+        if self._in_doubt:
+            words = "its owner died after it had begun a call that may have had effect"
+            self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT, words)
+        return self._ended is not None
+
+    async def _begin(self) -> RunCall:
+        call = self._scope.runner.Run(metadata=calls.outgoing(self._scope.owner_id))
+        self._stream = call
+        self._request = lambda command: RunRequest(command=command)
+        await self._write(RunRequest(start=self._envelope()))
+        return call
+
+    async def _follow(self, call: RunCall | AttachCall) -> None:
+        async for response in call:
+            for event in response.events:
+                await self._on(event)
+
     async def _command(self, command: RunCommand) -> None:
         """Tell the run something; a run that is over does not listen any more."""
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await self._write(RunRequest(command=command))
+            await self._write(self._request(command))
 
-    async def _write(self, request: RunRequest) -> None:
+    async def _write(self, request: RunRequest | AttachRequest) -> None:
         assert self._stream is not None
+        stream: Any = self._stream  # each kind of stream takes its own kind of request
         async with self._writing:  # a stream takes one write at a time
-            await self._stream.write(request)
+            await stream.write(request)
 
     def _lost(self, error: object) -> None:
         if self._ended is None:
@@ -335,3 +394,28 @@ class Child:
 
 def _end(state: SubagentTaskState, error: str) -> RunEnded:
     return RunEnded(state=state, error=error)
+
+
+def ended_outcome(task: SubagentTask, steps: Sequence[ProcessEvent]) -> ChildOutcome:
+    """The outcome of a task that ended under an earlier owner, from its row and its committed steps."""
+    spent = 0
+    if task.HasField("start_time") and task.HasField("end_time"):
+        spent = task.end_time.ToMilliseconds() - task.start_time.ToMilliseconds()
+    ended = RunEnded(
+        state=task.state,
+        final_output=task.summary,
+        error=task.error,
+        partial_text=task.partial_text,
+        usage=task.usage,
+        tool_call_count=task.tool_call_count,
+        model=task.model,
+    )
+    parts: dict[str, ToolCallPart] = {}
+    for step in steps:
+        if step.type in CALL_STEPS:
+            parts[step.call_id] = ToolCallPart(
+                call_id=step.call_id, tool_name=step.tool_name, arguments_json=step.arguments_json
+            )
+        elif step.type == "tool_result" and step.call_id in parts:
+            parts[step.call_id].result.CopyFrom(ToolResult(content=step.content, is_error=step.is_error))
+    return ChildOutcome(ended, list(parts.values()), duration_ms=spent)

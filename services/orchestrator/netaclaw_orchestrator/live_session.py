@@ -1,0 +1,238 @@
+"""One session under this instance's lease: its writer, its turn, its tool host and its waiting messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import grpc
+
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
+from netaclaw.chat.v1.event_pb2 import StreamChannel
+from netaclaw.session.v1.entry_pb2 import Entry, Part, Session, TextPart, ThinkingPart
+from netaclaw.store.v1.journal_service_pb2 import (
+    BeginTurnRequest,
+    BeginTurnResponse,
+    ClaimedTurn,
+    Draft,
+    QueuedMessage,
+    ReadPathRequest,
+    ReleaseSessionRequest,
+)
+from netaclaw_agent.models.catalogue import ModelCatalogue
+from netaclaw_agent.policy import SubagentSettings
+from netaclaw_orchestrator.anchor import AnchorEntry
+from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_orchestrator.publisher import Publisher
+from netaclaw_orchestrator.tool_host import ToolHost
+from netaclaw_orchestrator.tree_reader import TreeReader
+from netaclaw_orchestrator.turn import Turn, Waiting
+from netaclaw_orchestrator.turn_context import TurnContext, policy_of
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+    from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
+
+log = logging.getLogger(__name__)
+
+
+MAX_TAKEOVERS = 2
+"""A turn whose owners died more often than this ends as interrupted: it may be what kills them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What sessions work with."""
+
+    instance_id: str
+    journal: JournalServiceAsyncStub
+    runner: RunnerServiceAsyncStub
+    models: ModelCatalogue
+    settings: SubagentSettings
+    idle_s: float
+
+
+class LiveSession:
+    """A session under this instance's lease."""
+
+    def __init__(
+        self, services: Services, publisher: Publisher, owner_id: str, session_id: str, generation: int
+    ) -> None:
+        self._services = services
+        self.publisher = publisher
+        self.owner_id = owner_id
+        self.session_id = session_id
+        self.writer = JournalWriter(
+            services.journal, publisher, owner_id=owner_id, session_id=session_id, generation=generation
+        )
+        self.turn: Turn | None = None
+        self.host: ToolHost | None = None
+        self.path: list[Entry] = []
+        """The path to the leaf where the last turn left it."""
+        self.waiting: dict[str, Waiting] = {}
+        """Messages that wait in the store's queue, by request id, in order."""
+
+    @property
+    def busy(self) -> bool:
+        return self.turn is not None and not self.turn.ended.is_set()
+
+    async def begin(self, begun: BeginTurnResponse, request: BeginTurnRequest) -> Turn:
+        """Build and start the turn that the store has begun."""
+        path = await self._path(begun, request)
+        user, placeholder = _made_entries(begun, request)
+        context = self._context(begun.session, begun.turn_id, begun.agent, begun.presets)
+        self.turn = Turn(context, [*path, user], AnchorEntry(placeholder))
+        self.turn.start()
+        return self.turn
+
+    async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> Turn:
+        """Go on with the turn of a dead owner, or end it as interrupted when that has failed too often."""
+        path = await reads.path(self.owner_id, self.session_id)
+        batches = await reads.unfinished_batches(self.owner_id, self.session_id, claimed.turn_id)
+        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches)
+        anchor = None
+        if path and path[-1].HasField("assistant") and path[-1].turn_id == claimed.turn_id:
+            anchor = AnchorEntry(path.pop())
+        turn = Turn(context, path, anchor)
+        self.turn = turn
+        self.waiting = {each.request_id: _waiting(each) for each in claimed.queued}
+        for waiting in self.waiting.values():
+            if waiting.when_busy == WhenBusy.WHEN_BUSY_STEER:
+                turn.steer(waiting)
+        if claimed.takeovers > MAX_TAKEOVERS:
+            drafts = await reads.drafts(self.owner_id, self.session_id, claimed.session.seq)
+            await turn.interrupt(_draft_parts(drafts, anchor))
+        else:
+            if anchor is not None and anchor.streaming:
+                anchor.begin_again()
+            turn.start()
+        return turn
+
+    def enqueue(self, waiting: Waiting) -> None:
+        """A message that the store has queued: steers or interrupts the running turn, or waits for its end."""
+        self.waiting[waiting.request_id] = waiting
+        if self.turn is None or not self.busy:
+            return
+        if waiting.when_busy == WhenBusy.WHEN_BUSY_STEER:
+            self.turn.steer(waiting)
+        elif waiting.when_busy == WhenBusy.WHEN_BUSY_INTERRUPT:
+            self.turn.interrupt_soon()
+
+    def retract(self, request_id: str) -> bool:
+        """Take a waiting message back; False when it does not wait any more."""
+        waiting = self.waiting.pop(request_id, None)
+        if waiting is None:
+            return False
+        if waiting.when_busy == WhenBusy.WHEN_BUSY_STEER and self.turn is not None and self.busy:
+            return self.turn.retract(request_id)
+        return True
+
+    async def renew(self, generation: int) -> None:
+        """Write under a newer lease from now on."""
+        await self.writer.close()
+        self.writer = JournalWriter(
+            self._services.journal,
+            self.publisher,
+            owner_id=self.owner_id,
+            session_id=self.session_id,
+            generation=generation,
+        )
+
+    async def close(self) -> None:
+        """Stop what runs without ending it, write out what is queued, end the tool host, give the lease back."""
+        if self.turn is not None:
+            await self.turn.stop()
+        await self.writer.close()
+        if self.host is not None:
+            await self.host.close()
+        release = ReleaseSessionRequest(
+            instance_id=self._services.instance_id, session_id=self.session_id, generation=self.writer.generation
+        )
+        try:
+            await self._services.journal.ReleaseSession(release, timeout=2.0)
+        except grpc.aio.AioRpcError as error:
+            log.info("lease not given back", extra={"session_id": self.session_id, "status": error.code().name})
+
+    def _context(
+        self,
+        session: Session,
+        turn_id: str,
+        agent: Agent,
+        presets: Sequence[Agent],
+        batches: Mapping[str, Entry] | None = None,
+    ) -> TurnContext:
+        policy = policy_of(agent, session, self._services.settings)
+        if self.host is not None and self.host.policy != policy:
+            closing = asyncio.create_task(self.host.close())
+            closing.add_done_callback(lambda done: done.exception())
+            self.host = None
+        if self.host is None:
+            self.host = ToolHost(
+                self._services.runner, owner_id=self.owner_id, session_id=self.session_id, policy=policy
+            )
+        return TurnContext(
+            owner_id=self.owner_id,
+            session=session,
+            turn_id=turn_id,
+            agent=agent,
+            presets=presets,
+            writer=self.writer,
+            publisher=self.publisher,
+            runner=self._services.runner,
+            models=self._services.models,
+            settings=self._services.settings,
+            host=self.host,
+            policy=policy,
+            batches=batches or {},
+            on_taken=lambda request_id: self.waiting.pop(request_id, None),
+        )
+
+    async def _path(self, begun: BeginTurnResponse, request: BeginTurnRequest) -> list[Entry]:
+        """The path before the turn: what is known here, and what the store added."""
+        added = list(begun.path)
+        if begun.path_omitted:
+            reading = ReadPathRequest(
+                owner_id=self.owner_id,
+                session_id=self.session_id,
+                leaf_entry_id=request.assistant_entry_id,
+                known_entry_id=request.known_entry_id,
+            )
+            with translated():
+                pages = [page async for page in self._services.journal.ReadPath(reading)]
+            made = {request.user_entry_id, request.assistant_entry_id}
+            added = [entry for page in pages for entry in page.entries if entry.entry_id not in made]
+        first = added[0] if added else _made_entries(begun, request)[0]
+        known = request.known_entry_id
+        continues = bool(known) and first.parent_entry_id == known
+        return [*self.path, *added] if continues else added
+
+
+def _made_entries(begun: BeginTurnResponse, request: BeginTurnRequest) -> tuple[Entry, Entry]:
+    """The user entry and the placeholder, as the store wrote them."""
+    made = {
+        event.session_entry_added.entry.entry_id: event.session_entry_added.entry
+        for event in begun.events
+        if event.WhichOneof("event") == "session_entry_added"
+    }
+    return made[request.user_entry_id], made[request.assistant_entry_id]
+
+
+def _waiting(queued: QueuedMessage) -> Waiting:
+    return Waiting(queued.request_id, queued.when_busy, queued.content)
+
+
+def _draft_parts(drafts: Sequence[Draft], anchor: AnchorEntry | None) -> list[Part]:
+    """What a dead owner had streamed into the anchor, as far as it was written down."""
+    if anchor is None:
+        return []
+    texts = {draft.channel: draft.text for draft in drafts if draft.entry_id == anchor.entry_id and not draft.task_id}
+    parts: list[Part] = []
+    if StreamChannel.STREAM_CHANNEL_THINKING in texts:
+        parts.append(Part(thinking=ThinkingPart(text=texts[StreamChannel.STREAM_CHANNEL_THINKING])))
+    if StreamChannel.STREAM_CHANNEL_TEXT in texts:
+        parts.append(Part(text=TextPart(text=texts[StreamChannel.STREAM_CHANNEL_TEXT])))
+    return parts

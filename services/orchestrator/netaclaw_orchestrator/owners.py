@@ -1,0 +1,76 @@
+"""Finds the instance that owns a session, and reaches it: a call that came to the wrong one is passed on once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import grpc
+
+from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest
+from netaclaw_chassis import calls
+from netaclaw_chassis.channel import connect
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_orchestrator.journal import translated
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceAsyncStub
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+    from netaclaw_orchestrator.sessions import Sessions
+
+FORWARDED = ("netaclaw-forwarded", "1")
+MAX_CHANNELS = 64
+
+
+class Owners:
+    """Stubs of other instances by address; channels are kept and closed with it."""
+
+    def __init__(self, instance_id: str, journal: JournalServiceAsyncStub, sessions: Sessions) -> None:
+        self._instance_id = instance_id
+        self._journal = journal
+        self._sessions = sessions
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+    async def elsewhere(self, session_id: str, owner_id: str) -> ChatServiceAsyncStub | None:
+        """The other instance that has a live lease on the session; None when this one has, or none.
+
+        Raises NetaclawError: SESSION_NOT_FOUND, or when the store cannot be asked.
+        """
+        if self._sessions.get(session_id, owner_id) is not None:
+            return None
+        with translated():
+            request = GetOwnerRequest(owner_id=owner_id, session_id=session_id)
+            found = await self._journal.GetOwner(request, metadata=calls.outgoing(owner_id))
+        if not found.address or found.instance_id == self._instance_id:
+            return None
+        return self.at(found.address)
+
+    def at(self, address: str) -> ChatServiceAsyncStub:
+        """A stub of the instance at host:port."""
+        channel = self._channels.get(address)
+        if channel is None:
+            if len(self._channels) >= MAX_CHANNELS:  # instances come and go; an old one is not missed
+                self._channels.pop(next(iter(self._channels)))
+            channel = self._channels[address] = connect(address)
+        return ChatServiceStub(channel)
+
+
+def owner_address(error: NetaclawError) -> str:
+    """Where the owner named by OWNED_ELSEWHERE is reached; empty for other errors."""
+    return error.metadata.get("address", "") if error.reason == Reason.REASON_OWNED_ELSEWHERE else ""
+
+
+def forwarded(context: grpc.aio.ServicerContext[object, object]) -> bool:
+    """Whether another instance has passed the call on: it is not passed on again."""
+    return FORWARDED in tuple(context.invocation_metadata() or ())
+
+
+def onward(owner_id: str) -> tuple[tuple[str, str], ...]:
+    """Metadata of a call that is passed on."""
+    return (*calls.outgoing(owner_id), FORWARDED)

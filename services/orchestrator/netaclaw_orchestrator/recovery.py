@@ -1,0 +1,67 @@
+"""Takes over the turns of instances that died."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import grpc
+
+from netaclaw.store.v1.journal_service_pb2 import ClaimDueRequest
+from netaclaw_chassis.errors import NetaclawError, from_rpc
+from netaclaw_orchestrator.sessions import Sessions
+from netaclaw_orchestrator.tree_reader import TreeReader
+
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
+
+log = logging.getLogger(__name__)
+
+CLAIMS = 10
+
+
+class Recovery:
+    """Claims orphaned turns in short intervals; no two instances get the same one."""
+
+    def __init__(
+        self,
+        instance_id: str,
+        journal: JournalServiceAsyncStub,
+        sessions: Sessions,
+        reads: TreeReader,
+        *,
+        interval_s: float,
+    ) -> None:
+        self._instance_id = instance_id
+        self._journal = journal
+        self._sessions = sessions
+        self._reads = reads
+        self._interval_s = interval_s
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look, until `close`."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._claim()
+            except grpc.aio.AioRpcError as error:
+                log.info("no claims", extra={"reason": from_rpc(error).reason_name})
+            except NetaclawError as error:
+                log.warning("a turn could not be taken over", extra={"reason": error.reason_name})
+            await asyncio.sleep(self._interval_s)  # the interval itself
+
+    async def _claim(self) -> None:
+        claimed = await self._journal.ClaimDue(ClaimDueRequest(instance_id=self._instance_id, limit=CLAIMS))
+        for turn in claimed.turns:
+            extra = {"turn_id": turn.turn_id, "takeovers": turn.takeovers}
+            log.warning("taking over a turn", extra=extra)
+            await self._sessions.take_over(turn, self._reads)
