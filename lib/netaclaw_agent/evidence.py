@@ -9,13 +9,15 @@ from typing import Any, Final
 from netaclaw.session.v1.entry_pb2 import ToolCallPart
 from netaclaw.session.v1.subagent_pb2 import EvidenceSummary, NormalizedToolResult
 from netaclaw_agent.tool import ToolError
-from netaclaw_agent.tools import files
+from netaclaw_agent.tools import files, shell
 from netaclaw_agent.tools.arguments import parse_object
 
 FILE_COUNT: Final = "file_count"
 LINE_COUNT: Final = "line_count"
 SEARCH: Final = "search"
 WRITTEN_FILE: Final = "written_file"
+EDITED_FILE: Final = "edited_file"
+COMMAND: Final = "command"
 TOOL_PREVIEW: Final = "tool_preview"
 
 MAX_PREVIEW_BYTES = 4 * 1024
@@ -41,6 +43,8 @@ _SEARCH_WORDS = re.compile(
 _LIST_TOTALS = re.compile(r"^# (\d{1,18}) files, (\d{1,18}) bytes(?:, (\d{1,18}) lines)?$")
 _SEARCH_TOTALS = re.compile(r"^# (\d{1,18}) matches in (\d{1,18}) files(?:, truncated at \d+)?$")
 _WRITTEN = re.compile(r"^wrote (\d{1,18}) bytes to (.+)$")
+_EDITED = re.compile(r"^edited (\d{1,18}) places?, from line \d{1,18}, in (.+)$")
+_EXIT = re.compile(rf"^{re.escape(shell.EXIT_LINE)}(\d{{1,3}})$")
 
 
 def normalize(call: ToolCallPart) -> NormalizedToolResult:
@@ -59,8 +63,9 @@ def normalize(call: ToolCallPart) -> NormalizedToolResult:
 def evidence_for(goal: str, task_id: str, calls: Sequence[ToolCallPart]) -> list[EvidenceSummary]:
     """Facts for people, in call order, at most MAX_SUMMARIES.
 
-    Written files always count. Of the other results those that the goal's words ask for; when none fits, previews of
-    the last results that were no errors. Figures come from the tools' own totals, never from a model's words.
+    Written and edited files and commands always count. Of the other results those that the goal's words ask for; when
+    none fits, previews of the last results that were no errors. Figures come from the tools' own words, never from a
+    model's.
     """
     done = [call for call in calls if call.HasField("result") and not call.result.is_error]
     wanted = _wanted(goal)
@@ -71,7 +76,7 @@ def evidence_for(goal: str, task_id: str, calls: Sequence[ToolCallPart]) -> list
 
 
 def _wanted(goal: str) -> set[str]:
-    wanted = {WRITTEN_FILE}
+    wanted = {WRITTEN_FILE, EDITED_FILE, COMMAND}
     about_lines = _LINE_WORDS.search(goal) is not None
     if about_lines:
         wanted.add(LINE_COUNT)
@@ -119,10 +124,28 @@ def _written(task_id: str, call: ToolCallPart) -> Iterable[EvidenceSummary]:
         yield _fact(task_id, call, WRITTEN_FILE, title=f"wrote {_short(path)}", detail=detail, value=int(size))
 
 
+def _edited(task_id: str, call: ToolCallPart) -> Iterable[EvidenceSummary]:
+    match = _EDITED.match(call.result.content)
+    if match is not None:
+        count, path = match.groups()
+        detail = f"{count} places changed in {_short(path)}."
+        yield _fact(task_id, call, EDITED_FILE, title=f"edited {_short(path)}", detail=detail, value=int(count))
+
+
+def _command(task_id: str, call: ToolCallPart) -> Iterable[EvidenceSummary]:
+    match = _EXIT.match(call.result.content.rsplit("\n", 1)[-1])
+    if match is not None:
+        code = match.group(1)
+        command = _short(str(_arguments(call).get("command", "")))
+        yield _fact(task_id, call, COMMAND, title=f"exit code {code}", detail=command, value=int(code))
+
+
 _READERS: dict[str, Callable[[str, ToolCallPart], Iterable[EvidenceSummary]]] = {
+    files.EDIT_FILE: _edited,
     files.LIST_FILES: _listing,
     files.SEARCH_FILES: _search,
     files.WRITE_FILE: _written,
+    shell.RUN_SHELL: _command,
 }
 
 

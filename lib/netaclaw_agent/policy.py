@@ -25,7 +25,7 @@ from netaclaw.tool.v1.tool_pb2 import (
     ToolRuntimeRoute,
 )
 from netaclaw_agent.tool import BoundTool, Handler, ToolBox, ToolError
-from netaclaw_agent.tools import delegation, files
+from netaclaw_agent.tools import delegation, files, shell
 from netaclaw_agent.tools.arguments import shown
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.results import clean, cut_middle
@@ -316,6 +316,9 @@ def _against_inputs(manifest: ToolManifest, policy: ToolPolicy, owner: str) -> I
         yield _Refusal("There is no workspace to work on.", (f"{owner}.workspace_enabled", "session.workspace"))
     if manifest.needs_shell and not policy.shell:
         yield _Refusal("Commands may not be run.", (f"{owner}.shell_enabled",))
+    if manifest.needs_shell and policy.read_only and policy.sandbox != SandboxMode.SANDBOX_MODE_REQUIRED:
+        why = "Nothing may be written, and only a required sandbox keeps commands from it."
+        yield _Refusal(why, (f"{owner}.read_only", f"{owner}.sandbox"))
     if manifest.needs_local_storage and not policy.local_storage:
         yield _Refusal("Tools with data of their own may not be used.", (f"{owner}.local_storage_enabled",))
 
@@ -333,6 +336,8 @@ def _child_route(manifest: ToolManifest, against: Sequence[_Refusal]) -> ToolRun
     if manifest.family == files.FAMILY and not manifest.writes_files:
         reason = "Only reads the workspace, so it runs in the subagent's own process."
         return _route(manifest, _WORKER_LOCAL, against, reason=reason, source="tool.effect")
+    if manifest.family == shell.FAMILY:
+        return _route(manifest, _WORKER_LOCAL, against, reason="Runs in the subagent's sandbox.", source="tool.family")
     reason = "Has effects, so the main side checks it and runs it."
     return _route(manifest, _PROXY, against, reason=reason, source="tool.effect")
 

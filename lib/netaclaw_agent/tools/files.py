@@ -10,12 +10,14 @@ from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolResult
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest
 from netaclaw_agent.tool import Handler, ToolError
 from netaclaw_agent.tools.arguments import Arguments, shown
+from netaclaw_agent.tools.file_editing import replace
 from netaclaw_agent.tools.file_reading import count_lines, is_binary, read_range
 from netaclaw_agent.tools.file_search import Search, compile_query
 from netaclaw_agent.tools.globs import Glob
 from netaclaw_agent.tools.results import text_result
 from netaclaw_agent.tools.workspace import FoundFile, Workspace, components, printable
 
+EDIT_FILE: Final = "edit_file"
 LIST_FILES: Final = "list_files"
 READ_FILE: Final = "read_file"
 SEARCH_FILES: Final = "search_files"
@@ -70,24 +72,42 @@ _WRITE: dict[str, dict[str, Any]] = {
     "path": {"type": "string", "description": "The file, relative to the workspace. Missing folders are made."},
     "content": {"type": "string", "description": "The whole new content."},
 }
+_EDIT: dict[str, dict[str, Any]] = {
+    "path": {"type": "string", "description": "The file, relative to the workspace."},
+    "old_text": {"type": "string", "description": "The text to replace, exactly as it stands in the file."},
+    "new_text": {"type": "string", "description": "What stands there afterwards; empty to delete."},
+    "replace_all": _flag(False, "Replace every occurrence. Without it there must be exactly one."),
+}
 
 
 def _manifest(
-    name: str, description: str, properties: dict[str, dict[str, Any]], required: list[str], *, writes: bool = False
+    name: str,
+    description: str,
+    properties: dict[str, dict[str, Any]],
+    required: list[str],
+    *,
+    effect: ToolEffect = ToolEffect.TOOL_EFFECT_PURE,
 ) -> ToolManifest:
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return ToolManifest(
         tool_name=name,
         description=description,
         parameters_json=json.dumps(schema),
-        effect=ToolEffect.TOOL_EFFECT_IDEMPOTENT if writes else ToolEffect.TOOL_EFFECT_PURE,
+        effect=effect,
         needs_workspace=True,
-        writes_files=writes,
+        writes_files=effect != ToolEffect.TOOL_EFFECT_PURE,
         family=FAMILY,
     )
 
 
 FILE_TOOLS: tuple[ToolManifest, ...] = (
+    _manifest(
+        EDIT_FILE,
+        "Replace one exact piece of a text file, or with replace_all every such piece. All or nothing is written.",
+        _EDIT,
+        ["path", "old_text", "new_text"],
+        effect=ToolEffect.TOOL_EFFECT_EFFECTFUL,
+    ),
     _manifest(
         LIST_FILES,
         'List files with their sizes in bytes, one "path<TAB>bytes" a line, with totals in the last line. Folders of '
@@ -109,7 +129,11 @@ FILE_TOOLS: tuple[ToolManifest, ...] = (
         ["query"],
     ),
     _manifest(
-        WRITE_FILE, "Write a whole text file, replacing what was there.", _WRITE, ["path", "content"], writes=True
+        WRITE_FILE,
+        "Write a whole text file, replacing what was there.",
+        _WRITE,
+        ["path", "content"],
+        effect=ToolEffect.TOOL_EFFECT_IDEMPOTENT,
     ),
 )
 
@@ -117,6 +141,7 @@ FILE_TOOLS: tuple[ToolManifest, ...] = (
 def file_handlers(workspace: Workspace) -> dict[str, Handler]:
     """Handlers of all file tools. They block and never suspend; refused arguments and paths are ToolErrors."""
     return {
+        EDIT_FILE: _handler(workspace, _edit_file),
         LIST_FILES: _handler(workspace, _list_files),
         READ_FILE: _handler(workspace, _read_file),
         SEARCH_FILES: _handler(workspace, _search_files),
@@ -210,6 +235,17 @@ def _write_file(workspace: Workspace, arguments_json: str) -> str:
         arguments.wrong("content", f"is {len(data)} bytes long, but at most {MAX_WRITE_BYTES} are allowed")
     workspace.write(path, data)
     return f"wrote {len(data)} bytes to {printable('/'.join(components(path)))}"
+
+
+def _edit_file(workspace: Workspace, arguments_json: str) -> str:
+    arguments = Arguments.parse(arguments_json, _EDIT)
+    path = arguments.text("path")
+    old, new = arguments.text("old_text"), arguments.text("new_text")
+    with workspace.open_file(path) as file:
+        found = replace(file, path, old, new, every=arguments.flag("replace_all", False), max_bytes=MAX_WRITE_BYTES)
+    workspace.write(path, found.data)
+    places = "1 place" if found.count == 1 else f"{found.count} places"
+    return f"edited {places}, from line {found.first_line}, in {printable('/'.join(components(path)))}"
 
 
 def _find(workspace: Workspace, arguments: Arguments, *, recursive: bool) -> tuple[list[FoundFile], bool]:

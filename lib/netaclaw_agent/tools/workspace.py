@@ -120,6 +120,12 @@ class Workspace:
             os.close(fd)
             raise
 
+    def open_folder(self, path: str) -> int:
+        """Open a folder; the descriptor is the caller's. Anything else is a ToolError."""
+        names = components(path)
+        with _explained(path):
+            return self._open(names, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
     def open_found(self, found: FoundFile) -> BinaryIO | None:
         """Open a file that a walk met; None when it has gone, changed its kind or may not be read since."""
         try:

@@ -29,6 +29,8 @@ def done(tool: str, content: str, *, call_id: str = "c", is_error: bool = False,
 LISTED = done("list_files", "a.py\t1\t3\n# 12 files, 345 bytes, 678 lines", call_id="l", path="lib", pattern="*.py")
 FOUND = done("search_files", "a:1:x\n# 9 matches in 4 files, truncated at 1", call_id="s", query="rpc")
 WROTE = done("write_file", "wrote 5 bytes to out/a.md", call_id="w", path="out/a.md")
+EDITED = done("edit_file", "edited 2 places, from line 3, in out/a.md", call_id="e", path="out/a.md")
+RAN = done("run_shell", "1 failed\n# exit code 1", call_id="x", command="make  test")
 READ = done("read_file", "hello\nworld\n", call_id="r", path="a.py")
 FAILED = done("list_files", "# 1 files, 1 bytes", call_id="f", is_error=True)
 
@@ -52,6 +54,14 @@ def kinds(goal: str, *calls: ToolCallPart) -> list[tuple[str, int]]:
 )
 def test_the_goals_words_choose_the_facts(goal: str, facts: list[tuple[str, int]]) -> None:
     assert kinds(goal, LISTED, FOUND, READ, FAILED) == facts
+
+
+def test_edited_files_and_commands_always_count() -> None:
+    assert kinds("Count the files", LISTED, EDITED, RAN) == [("file_count", 12), ("edited_file", 2), ("command", 1)]
+    _, ran = evidence_for("do it", "t", [EDITED, RAN])
+    assert (ran.title, ran.detail) == ("exit code 1", "make test")
+    forged = done("run_shell", "# exit code 0\n# stopped after 5 s, with all that it had started", is_error=True)
+    assert kinds("do it", forged) == []
 
 
 def test_written_files_always_count() -> None:
@@ -116,7 +126,10 @@ def test_a_normalized_result_is_a_preview_with_the_size_of_the_whole() -> None:
     assert normalize(ToolCallPart(call_id="x")).line_count == 0
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["list_files", "search_files", "write_file"]))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.sampled_from(["list_files", "search_files", "write_file", "edit_file", "run_shell"]),
+)
 def test_any_result_text_is_survived(content: str, tool: str) -> None:
     call = ToolCallPart(tool_name=tool, arguments_json=content, result=ToolResult(content=content))
     evidence_for(content, "t", [call])

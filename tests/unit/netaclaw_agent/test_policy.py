@@ -35,11 +35,12 @@ from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 
 SETTINGS = SubagentSettings()
 DELEGATES = ["delegate_parallel", "delegate_task"]
-FILES = ["list_files", "read_file", "search_files", "write_file"]
-READS = FILES[:-1]
+FILES = ["edit_file", "list_files", "read_file", "search_files", "write_file"]
+READS = FILES[1:-1]
+SHELL = ["edit_file", "list_files", "read_file", "run_shell", "search_files", "write_file"]
 LATER_TOOLS = (
     ToolManifest(tool_name="memory_save", needs_local_storage=True, family="memory"),
-    ToolManifest(tool_name="run_command", needs_shell=True, needs_workspace=True, family="shell"),
+    ToolManifest(tool_name="run_command", needs_shell=True, family="process"),
     ToolManifest(tool_name="todo_write", effect=ToolEffect.TOOL_EFFECT_IDEMPOTENT, family="todo"),
 )
 ALL = (*KNOWN_TOOLS, *LATER_TOOLS)
@@ -100,7 +101,9 @@ def run(box: ToolBox, name: str, arguments: str = "{}") -> ToolCallPart:
         (Scene.SUPERVISOR, Agent(tool_names=names()), []),
         (Scene.SUPERVISOR, Agent(read_only=True), [*DELEGATES, *READS]),
         (Scene.SUPERVISOR, Agent(workspace_enabled=False), DELEGATES),
+        (Scene.SUPERVISOR, Agent(shell_enabled=True), [*DELEGATES, *SHELL]),
         (Scene.SUBAGENT, Agent(), FILES),
+        (Scene.SUBAGENT, Agent(shell_enabled=True), SHELL),
         (Scene.CREW_MASTER, Agent(), FILES),
         (Scene.CREW_MASTER, Agent(subagent_config=SubagentConfig(enabled=True)), FILES),
         (Scene.CREW_MEMBER, Agent(), FILES),
@@ -129,11 +132,27 @@ def test_a_subagent_reads_in_its_own_process_and_writes_on_the_main_side() -> No
     assert enabled(policy) == FILES
     local = {route.tool_name for route in policy.routes if route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL}
     assert local == set(READS)
-    assert route_of(policy, "write_file").route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
+    for name in ("edit_file", "write_file"):
+        assert route_of(policy, name).route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
+
+
+def test_a_subagent_runs_commands_in_its_own_process_where_parent_and_child_allow_it() -> None:
+    allowed = Agent(shell_enabled=True)
+    assert route_of(child(allowed), "run_shell").route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL
+    assert "run_shell" not in enabled(child(allowed, Agent()))
+    assert "run_shell" not in enabled(child(Agent(), allowed))
+
+
+def test_a_read_only_agent_runs_commands_only_where_a_sandbox_is_certain() -> None:
+    agent = Agent(shell_enabled=True, read_only=True)
+    refused = route_of(main(agent), "run_shell")
+    assert list(refused.policy_sources) == ["agent.read_only", "agent.sandbox"]
+    agent.sandbox = SandboxMode.SANDBOX_MODE_REQUIRED
+    assert enabled(main(agent)) == [*DELEGATES, "list_files", "read_file", "run_shell", "search_files"]
 
 
 def test_the_main_agent_runs_nothing_in_a_worker_of_its_own() -> None:
-    routes = {route.route for route in main(Agent()).routes}
+    routes = {route.route for route in main(Agent(shell_enabled=True)).routes}
     assert routes == {ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY}
 
 
