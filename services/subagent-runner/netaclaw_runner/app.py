@@ -13,6 +13,7 @@ from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_runner.hosts import ToolHosts
 from netaclaw_runner.launcher import ExecLauncher, Launcher
 from netaclaw_runner.limits import Limits
+from netaclaw_runner.places import Places
 from netaclaw_runner.service import RunnerService
 from netaclaw_runner.settings import ATTACH_GRACE_S, RunnerSettings
 from netaclaw_runner.supervisor import Supervisor
@@ -35,7 +36,8 @@ async def open_app(
     launcher = launcher or ExecLauncher()
     workspaces = Workspaces(settings.data_dir, settings.workspaces)
     catalogue = models or ModelCatalogue(settings.models)
-    supervisor = Supervisor(launcher, catalogue, workspaces, limits=limits, max_workers=settings.max_workers)
+    places = Places(settings.max_workers, settings.max_waiting)
+    supervisor = Supervisor(launcher, catalogue, workspaces, limits=limits, places=places)
     hosts = ToolHosts(launcher, workspaces, limits=limits, max_hosts=settings.max_workers)
     service = RunnerService(supervisor, hosts, max_workers=settings.max_workers)
     name = runner_pb2.DESCRIPTOR.services_by_name["RunnerService"].full_name

@@ -32,18 +32,20 @@ class Clocks:
         self._wall_s = envelope.timeout_ms / 1000
         self._stall_s = envelope.budget.stall_ms / 1000
         self._loop = asyncio.get_running_loop()
-        self._begun = self._moved = self._loop.time()
+        self._begun = 0.0
+        self._moved = self._loop.time()
         self._start: asyncio.TimerHandle | None = None
         self._hold: asyncio.TimerHandle | None = None
         self._others: list[asyncio.TimerHandle] = []
 
     @property
     def elapsed_ms(self) -> int:
-        """Since the run began."""
-        return round((self._loop.time() - self._begun) * 1000)
+        """Since the clocks run; 0 before."""
+        return round((self._loop.time() - self._begun) * 1000) if self._begun else 0
 
     def run(self) -> None:
         """Start wall clock and start clock."""
+        self._begun = self._moved = self._loop.time()
         self._later(self._wall_s, self._out_of_time)
         self._later(self._wall_s * _NEAR, lambda: self._warn("most of the time is over"))
         self._start = self._later(self._limits.start_s, self._never_started)

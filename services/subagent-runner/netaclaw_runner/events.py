@@ -11,9 +11,12 @@ from netaclaw.subagent.v1.runner_service_pb2 import RunEvent
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_runner.limits import Limits
 
+_LIVE = ("stream_delta", "tool_output")
+
 
 class EventStream:
-    """Has one reader at most. Deltas are for the reader of the moment; everything else is kept for a later one.
+    """Has one reader at most. Deltas and tools' output are for the reader of the moment; everything else is kept for a
+    later one.
 
     A message that is sent again replaces its earlier version among the kept ones, so numbers may skip on a
     take-over.
@@ -45,7 +48,7 @@ class EventStream:
         self._last_no += 1
         event.event_no = self._last_no
         kind = event.WhichOneof("event")
-        if kind != "stream_delta":
+        if kind not in _LIVE:
             self._retain(event)
         self.ended = kind == "ended"
         if self._reader is not None:

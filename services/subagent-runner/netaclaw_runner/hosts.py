@@ -10,8 +10,9 @@ from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import is_id, new_id
 from netaclaw_runner.launcher import Launcher
 from netaclaw_runner.limits import Limits
+from netaclaw_runner.places import limit_reached
 from netaclaw_runner.protocol import PROTOCOL_VERSION
-from netaclaw_runner.supervisor import check_sandbox, limit_reached
+from netaclaw_runner.supervisor import check_sandbox
 from netaclaw_runner.tool_host import ToolHost
 from netaclaw_runner.workspaces import Workspaces
 

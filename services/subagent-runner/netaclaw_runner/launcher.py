@@ -24,6 +24,7 @@ import google.protobuf
 import netaclaw
 import netaclaw_agent
 import netaclaw_runner
+from netaclaw_runner.zygote import process_tree
 
 MINIMAL_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
 """Everything that a worker's environment holds. Nothing of the runner's own is passed on."""
@@ -178,6 +179,8 @@ class _GroupHandle:
     def signal_tree(self, number: int) -> None:
         # Until finish() reaps it, the leader's pid, and so the group's number, cannot be another's.
         if not self._finished:
+            if sys.platform == "linux":  # commands lead sessions of their own
+                process_tree.signal_below(self._process.pid, number)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 

@@ -23,8 +23,8 @@ class Limits:
     """From SIGKILL to the confirmation that nothing is alive, before the runner gives up and says so."""
     hold_s: float = 15.0
     """How long a run without a caller, and an ended run, wait for Attach: the lease time + 5 s."""
-    host_call_s: float = 600.0
-    """Longest tool call in a tool host."""
+    host_call_s: float = 630.0
+    """Longest tool call in a tool host: the longest command, and time to end it."""
     flush_s: float = 0.025
     """Between two batches of deltas of one model call; the first goes out at once."""
     line_bytes: int = MAX_LINE_BYTES
@@ -42,6 +42,12 @@ class Limits:
     """A tool result, an answer or a partial text; the middle of a longer one is cut."""
     message_bytes: int = 768 * 1024
     """A transcript message with its results."""
+    output_bytes: int = 256 * 1024
+    """Output of one running tool that is passed on live; its result has its end."""
+    text_bytes: int = 4 * 1024 * 1024
+    """Text of a worker that calls models itself, over the whole run."""
+    transcript_bytes: int = 32 * 1024 * 1024
+    """All messages of a child's transcript."""
     child_log_bytes: int = 64 * 1024
     waiting_calls: int = 256
     """Calls that wait in one tool host."""

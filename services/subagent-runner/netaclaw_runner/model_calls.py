@@ -109,9 +109,11 @@ async def run_call(
     events = model.stream(call, new_id=new_id)
     try:
         async for event in events:
-            progress()
             if isinstance(event, Finished):
+                progress()
                 return CallOutcome(event.message, event.message.usage)
+            if event.text:
+                progress()
             stream.add(_channel_of(event), event.text)
             await room()
     except ModelError as error:

@@ -15,6 +15,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.loop import text_of
 from netaclaw_agent.model import Model, ModelCall, NewId
 from netaclaw_runner.ending import failed, stopped_at
+from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_calls import CallOutcome, DeltaStream, run_call
 from netaclaw_runner.run_parts import RunVoice
 from netaclaw_runner.transcript import Transcript
@@ -37,7 +38,7 @@ class ModelDesk:
         transcript: Transcript,
         *,
         new_id: NewId,
-        flush_s: float,
+        limits: Limits,
         room: Callable[[], Awaitable[None]],
     ) -> None:
         self._run = run
@@ -47,7 +48,9 @@ class ModelDesk:
         self._tools = tools
         self._transcript = transcript
         self._new_id = new_id
-        self._flush_s = flush_s
+        self._flush_s = limits.flush_s
+        self._text_room = limits.text_bytes
+        self._text_bytes = limits.text_bytes
         self._room = room
         self._last_request = 0
         self._pending = 0
@@ -67,24 +70,25 @@ class ModelDesk:
         running = self._stream.text if self._stream is not None else ""
         return running or self._last_text
 
-    def request(self, request: pb.ModelRequest) -> None:
-        """The worker asks for a call."""
+    def request(self, request: pb.ModelRequest) -> bool:
+        """The worker asks for a call. False when it is ignored."""
         if request.request_id <= self._last_request:
             self._run.note("a repeated model_request was ignored")
-            return
+            return False
         if self._pending or self._task is not None:
             self._run.end(failed("the worker asked for a second model call while one was running"))
-            return
+            return False
         try:
             changed = self._transcript.replace_tail(request.keep, request.messages)
         except ValueError as error:
             self._run.end(failed(f"the worker's model_request does not fit: {error}"))
-            return
+            return False
         self._close_own_stream()
         for place in sorted({*changed, *self._transcript.close_dangling()}):
             self.show(place)
         self._last_request = self._pending = request.request_id
         self.resume()
+        return True
 
     def resume(self) -> None:
         """Start the call that waits, if there is one and it may start."""
@@ -107,15 +111,20 @@ class ModelDesk:
         deltas = self._stream.so_far() if self._stream is not None else []
         return [RunEvent(stream_delta=delta) for delta in deltas]
 
-    def own_text(self, channel: StreamChannel, text: str) -> None:
-        """Text from a worker that calls models itself."""
+    def own_text(self, channel: StreamChannel, text: str) -> bool:
+        """Text from a worker that calls models itself. False when it is ignored."""
         if self._task is not None:
             self._run.note("text of a worker was ignored while a model call of ours was running")
-            return
+            return False
+        self._text_room -= len(text.encode())
+        if self._text_room < 0:
+            self._run.end(stopped_at(f"stopped after {self._text_bytes} bytes of text"))
+            return False
         if self._stream is None:
             self._open_stream()
         if self._stream is not None:
             self._stream.add(channel, text)
+        return bool(text)
 
     def warn(self, what: str) -> None:
         """Tell the worker, once, that the end is near."""

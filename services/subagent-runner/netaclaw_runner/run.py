@@ -19,6 +19,7 @@ from netaclaw_agent.model import Model, NewId
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.files import FILE_TOOLS
 from netaclaw_agent.tools.results import cut_middle
+from netaclaw_agent.tools.shell import SHELL_TOOLS
 from netaclaw_runner.child_log import ChildLog
 from netaclaw_runner.clocks import Clocks
 from netaclaw_runner.ending import End, Ending, Manner, cancelled, failed
@@ -34,6 +35,8 @@ from netaclaw_runner.worker_link import Violation, WorkerLink, describe_exit
 
 log = logging.getLogger(__name__)
 
+_QUEUED = SubagentTaskState.SUBAGENT_TASK_STATE_QUEUED
+_RUNNING = SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING
 _COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 _PARTIAL = SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL
 _FAILED = SubagentTaskState.SUBAGENT_TASK_STATE_FAILED
@@ -62,6 +65,7 @@ class Run:
         self._limits = limits
         self._ending = Ending()
         self._link: WorkerLink | None = None
+        self._executing = False
         self._started = False
         self._unsent: list[Message] = []
         self._steering: set[str] = set()
@@ -72,7 +76,7 @@ class Run:
         transcript = Transcript(envelope.history, envelope.policy.routes, limits)
         tools = task_box(envelope, self._could_bind).manifests
         self._desk = ModelDesk(
-            self, envelope, model, tools, transcript, new_id=new_id, flush_s=limits.flush_s, room=self.events.room
+            self, envelope, model, tools, transcript, new_id=new_id, limits=limits, room=self.events.room
         )
         self._ledger = ToolLedger(self, self._desk, transcript, envelope.budget, limits)
         self._handlers = self._make_handlers()
@@ -95,19 +99,30 @@ class Run:
 
     @property
     def state(self) -> SubagentTaskState:
-        """RUNNING, then its end state."""
-        end = self._ending.end
-        return end.state if end is not None else SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING
+        """QUEUED until it is executed, RUNNING, then its end state."""
+        if self._ending.end is not None:
+            return self._ending.end.state
+        return _RUNNING if self._executing else _QUEUED
+
+    @property
+    def over(self) -> asyncio.Event:
+        """Set when its end is decided; something of it may still be alive."""
+        return self._ending.over
 
     @property
     def attended(self) -> bool:
         return self.events.read and not self._ending.over.is_set()
 
     async def execute(self) -> None:
-        """Run the task to its end. Returns when nothing of it is alive and `ended` was emitted."""
+        """Run the task to its end. Returns when nothing of it is alive and `ended` was emitted.
+
+        A run that was ended before starts no worker.
+        """
+        self._executing = True
         self._clocks.run()
         try:
-            await self._work()
+            if not self._ending.over.is_set():
+                await self._work()
         except Exception as error:  # one broken run must not take the others with it
             log.exception("a run broke", extra=self._ids())
             self.end(failed(f"internal error in the runner: {type(error).__name__}"))
@@ -115,6 +130,7 @@ class Run:
             self._clocks.stop()
             if self._workspace_fd is not None:
                 os.close(self._workspace_fd)
+            self._ledger.close()
             self._emit_end()
 
     def obey(self, command: RunCommand) -> None:
@@ -226,18 +242,19 @@ class Run:
         if handler is None:
             self.note(f"a {item.type} line is nothing for a run")
             return
-        handler(item.message)
-        if item.type != "log":
+        if handler(item.message):
             self.progress()
 
-    def _make_handlers(self) -> dict[str, Callable[..., None]]:
+    def _make_handlers(self) -> dict[str, Callable[..., bool]]:
+        """Each says whether the line has moved the run: repeated and ignored lines are no progress, nor are logs."""
         return {
             "run_start": self._on_run_start,
             "model_request": self._desk.request,
             "token": lambda line: self._desk.own_text(StreamChannel.STREAM_CHANNEL_TEXT, line.text),
             "thinking": lambda line: self._desk.own_text(StreamChannel.STREAM_CHANNEL_THINKING, line.text),
-            "log": lambda line: self._child_log.log(line.level, line.message),
+            "log": self._on_log,
             "tool_call": self._ledger.local,
+            "tool_output": self._ledger.output,
             "tool_result": self._ledger.result,
             "proxy_tool_call": self._ledger.proxied,
             "steer_taken": self._on_steer_taken,
@@ -245,13 +262,17 @@ class Run:
             "run_error": self._on_run_error,
         }
 
-    def _on_run_start(self, line: pb.RunStart) -> None:
+    def _on_log(self, line: pb.Log) -> bool:
+        self._child_log.log(line.level, line.message)
+        return False
+
+    def _on_run_start(self, line: pb.RunStart) -> bool:
         if self._started:
             self.note("a second run_start was ignored")
-            return
+            return False
         if line.protocol_version != PROTOCOL_VERSION:
             self.end(failed(f"the worker speaks version {line.protocol_version} of the protocol"))
-            return
+            return False
         self._started = True
         self._clocks.started()
         report = self._launcher.sandbox
@@ -265,15 +286,17 @@ class Run:
                 )
             )
         )
+        return True
 
-    def _on_steer_taken(self, line: pb.SteerTaken) -> None:
+    def _on_steer_taken(self, line: pb.SteerTaken) -> bool:
         if line.request_id not in self._steering:
             self.note("a steer_taken for an unknown message was ignored")
-            return
+            return False
         self._steering.discard(line.request_id)
         self.emit(RunEvent(steer_taken=line))
+        return True
 
-    def _on_run_end(self, line: pb.RunEnd) -> None:
+    def _on_run_end(self, line: pb.RunEnd) -> bool:
         if line.state not in (_COMPLETED, _PARTIAL):
             self.end(failed("the worker's run_end has no valid state", Manner.BY_ITSELF))
         elif line.state == _COMPLETED and not line.final_output.strip():
@@ -288,9 +311,11 @@ class Run:
                 manner=Manner.BY_ITSELF,
             )
             self.end(answer)
+        return True
 
-    def _on_run_error(self, line: pb.RunError) -> None:
+    def _on_run_error(self, line: pb.RunError) -> bool:
         self.end(End(_FAILED, line.error, partial_text=line.partial_text, manner=Manner.BY_ITSELF))
+        return True
 
     def _emit_end(self) -> None:
         end = self._ending.end
@@ -335,7 +360,7 @@ class Run:
         return {"run_id": self.run_id, "session_id": self.session_id}
 
 
-_LOCAL_TOOLS = frozenset(manifest.tool_name for manifest in FILE_TOOLS)
+_LOCAL_TOOLS = frozenset(manifest.tool_name for manifest in (*FILE_TOOLS, *SHELL_TOOLS))
 
 
 async def _elsewhere(_call: ToolCallPart) -> ToolResult:

@@ -29,6 +29,8 @@ class RunnerSettings:
     """0: a free one."""
     max_workers: int = var("NETACLAW_RUNNER_MAX_WORKERS", 64)
     """Most runs at once; and, counted apart, most tool hosts."""
+    max_waiting: int = var("NETACLAW_RUNNER_MAX_WAITING", 256)
+    """Most runs that wait for a place, sessions taking turns; 0: a run beyond max_workers is refused."""
     data_dir: Path = field(default_factory=_default_data_dir, metadata={"env": "NETACLAW_DATA_DIR"})
     """Holds the owners' own workspaces."""
     workspaces: Mapping[str, str] = field(
@@ -44,6 +46,8 @@ class RunnerSettings:
             raise SettingsError(f"NETACLAW_RUNNER_PORT is not a port: 0 to {MAX_PORT}")
         if not 1 <= self.max_workers <= 10_000:
             raise SettingsError("NETACLAW_RUNNER_MAX_WORKERS is not between 1 and 10000")
+        if not 0 <= self.max_waiting <= 10_000:
+            raise SettingsError("NETACLAW_RUNNER_MAX_WAITING is not between 0 and 10000")
         if not 0.1 <= self.lease_seconds <= 3600:
             raise SettingsError("NETACLAW_LEASE_SECONDS is not between 0.1 and 3600")
         for name, path in self.workspaces.items():

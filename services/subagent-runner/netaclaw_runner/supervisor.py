@@ -18,6 +18,7 @@ from netaclaw_runner.ending import failed
 from netaclaw_runner.events import Reader
 from netaclaw_runner.launcher import Launcher, SandboxReport
 from netaclaw_runner.limits import Limits
+from netaclaw_runner.places import Place, Places
 from netaclaw_runner.protocol import PROTOCOL_VERSION
 from netaclaw_runner.run import Run
 from netaclaw_runner.workspaces import Workspaces
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Entry:
     run: Run
+    place: Place
     task: asyncio.Task[None] = field(init=False)
     forget: asyncio.TimerHandle | None = None
 
@@ -36,15 +38,14 @@ class Supervisor:
     """Owns the runs from start until they are forgotten: an ended one waits for Attach as long as a held one."""
 
     def __init__(
-        self, launcher: Launcher, models: ModelCatalogue, workspaces: Workspaces, *, limits: Limits, max_workers: int
+        self, launcher: Launcher, models: ModelCatalogue, workspaces: Workspaces, *, limits: Limits, places: Places
     ) -> None:
         self._launcher = launcher
         self._models = models
         self._workspaces = workspaces
         self._limits = limits
-        self._max_workers = max_workers
+        self._places = places
         self._entries: dict[str, _Entry] = {}
-        self._alive = 0
         self._stopping = False
 
     @property
@@ -53,19 +54,26 @@ class Supervisor:
         return self._launcher.sandbox
 
     def start(self, envelope: SubagentTaskEnvelope) -> tuple[Run, Reader]:
-        """Start a run; the caller attends to it. Raises INVALID_FIELD, ALREADY_EXISTS, LIMIT_REACHED, MODEL_UNKNOWN,
-        SANDBOX_UNAVAILABLE, WORKSPACE_NOT_FOUND and SHUTTING_DOWN."""
+        """Start a run, or queue it for a place; the caller attends to it.
+
+        Raises INVALID_FIELD, ALREADY_EXISTS, LIMIT_REACHED, MODEL_UNKNOWN, SANDBOX_UNAVAILABLE, WORKSPACE_NOT_FOUND and
+        SHUTTING_DOWN.
+        """
         _check(envelope)
         self._admit(envelope)
         model = self._model(envelope.agent_config.model)
         check_sandbox(envelope.policy.sandbox, self.sandbox)
         name = envelope.policy.workspace
-        workspace_fd = self._workspaces.open(name, envelope.owner_id) if name else None
-        run = Run(envelope, model, self._launcher, workspace_fd, limits=self._limits, new_id=new_id)
+        place = self._places.ask(envelope.session_id)
+        try:
+            workspace_fd = self._workspaces.open(name, envelope.owner_id) if name else None
+            run = Run(envelope, model, self._launcher, workspace_fd, limits=self._limits, new_id=new_id)
+        except BaseException:
+            place.give_back()
+            raise
         reader = run.attend()
-        entry = _Entry(run)
+        entry = _Entry(run, place)
         self._entries[run.run_id] = entry
-        self._alive += 1
         entry.task = asyncio.create_task(self._execute(entry))
         return run, reader
 
@@ -87,7 +95,7 @@ class Supervisor:
         return run, reader
 
     def statuses(self) -> list[RunStatus]:
-        """The runs in progress."""
+        """The runs in progress and those that wait."""
         return [
             RunStatus(run_id=run.run_id, session_id=run.session_id, pid=run.pid, state=run.state)
             for run in (entry.run for entry in self._entries.values() if not entry.task.done())
@@ -112,8 +120,6 @@ class Supervisor:
             raise NetaclawError(
                 Reason.REASON_ALREADY_EXISTS, "a run of this id exists", metadata={"id": envelope.run_id}
             )
-        if self._alive >= self._max_workers:
-            raise limit_reached("max_workers", self._max_workers)
 
     def _model(self, name: str) -> Model:
         try:
@@ -122,10 +128,17 @@ class Supervisor:
             raise NetaclawError(Reason.REASON_MODEL_UNKNOWN, str(error), metadata={"model": name}) from error
 
     async def _execute(self, entry: _Entry) -> None:
+        """Wait for a place, unless the run is ended before; then run it."""
+        first = [asyncio.create_task(event.wait()) for event in (entry.place.granted, entry.run.over)]
         try:
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if not entry.place.granted.is_set():
+                entry.place.give_back()
             await entry.run.execute()
         finally:
-            self._alive -= 1
+            for waiting in first:
+                waiting.cancel()
+            entry.place.give_back()
             self._retire(entry)
 
     def _retire(self, entry: _Entry) -> None:
@@ -147,16 +160,6 @@ def check_sandbox(mode: SandboxMode, report: SandboxReport) -> None:
             f"policy requires a sandbox, but not in force here: {missing}",
             metadata={"missing": missing},
         )
-
-
-def limit_reached(limit: str, value: int) -> NetaclawError:
-    """RESOURCE_EXHAUSTED that names the limit."""
-    return NetaclawError(
-        Reason.REASON_LIMIT_REACHED,
-        f"{limit} is reached: {value}",
-        metadata={"limit": limit, "value": str(value)},
-        retry_after=1.0,
-    )
 
 
 def _check(envelope: SubagentTaskEnvelope) -> None:

@@ -74,6 +74,10 @@ class ToolHost:
         if waiting is not None:
             await self._answer(waiting, "stopped before it began")
         elif call_id == self._running and self._result is not None:
+            # A tool that attends to its channel ends all that it has started and answers; its worker then goes.
+            if self._link is not None:
+                self._link.send(pb.Cancel(reason="the call was cancelled"))
+                self._lost = True  # for the next call, which must not be sent to one that leaves
             asyncio.get_running_loop().call_later(
                 self._limits.cancel_s, self._give_up, self._result, "stopped while it was running"
             )
@@ -168,10 +172,10 @@ class ToolHost:
     async def _read(self, link: WorkerLink, started: asyncio.Future[str]) -> None:
         async for item in link.received():
             if isinstance(item, Violation):
-                self._lose(started, item.error)
+                self._lose(link, started, item.error)
             else:
                 await self._handle(item, started)
-        self._lose(started, "the tool host ended")
+        self._lose(link, started, "the tool host ended")
 
     async def _handle(self, line: Line, started: asyncio.Future[str]) -> None:
         message = line.message
@@ -188,7 +192,9 @@ class ToolHost:
         else:
             self._child_log.note(f"a {line.type} line that nobody waits for was ignored")
 
-    def _lose(self, started: asyncio.Future[str], why: str) -> None:
+    def _lose(self, link: WorkerLink, started: asyncio.Future[str], why: str) -> None:
+        if link is not self._link:
+            return  # dropped on purpose: the next call is not its
         self._lost = True
         if not started.done():
             started.set_result(f"{why} before it had started")

@@ -11,9 +11,11 @@ from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_desk import ModelDesk
 from netaclaw_runner.run_parts import RunVoice
+from netaclaw_runner.tool_output import ToolOutputs
 from netaclaw_runner.transcript import Transcript
 
 _MAX_NAME = 200
+_NEAR = 0.8
 _WORKER_LOCAL = ToolRoute.TOOL_ROUTE_WORKER_LOCAL
 _PROXY = ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 
@@ -32,6 +34,11 @@ class ToolLedger:
         self._seen: set[str] = set()
         self._local: dict[str, str] = {}
         self._proxied: dict[str, str] = {}
+        self._outputs = ToolOutputs(
+            lambda output: run.emit(RunEvent(tool_output=output)),
+            interval_s=limits.flush_s,
+            most_bytes=limits.output_bytes,
+        )
         self.count = 0
         """Calls so far, refused ones too."""
 
@@ -40,10 +47,14 @@ class ToolLedger:
         """Whether the worker waits for the caller."""
         return bool(self._proxied)
 
-    def local(self, call: pb.ToolCall) -> None:
-        """The worker runs a tool itself, or reports one that it refused."""
+    def close(self) -> None:
+        """Pass on what waits."""
+        self._outputs.close()
+
+    def local(self, call: pb.ToolCall) -> bool:
+        """The worker runs a tool itself, or reports one that it refused. False when it is ignored, as below."""
         if not self._enter(call):
-            return
+            return False
         route = self._transcript.route_of(call.tool_name)
         if route == _PROXY:
             self._run.note("the worker ran a tool that it should have asked for")
@@ -51,13 +62,23 @@ class ToolLedger:
         arguments = cut_middle(call.arguments_json, self._limits.result_bytes)
         shown = pb.ToolCall(call_id=call.call_id, tool_name=call.tool_name, arguments_json=arguments, route=route)
         self._run.emit(RunEvent(tool_call=shown))
+        return True
 
-    def result(self, line: pb.ToolResultLine) -> None:
+    def output(self, line: pb.ToolOutput) -> bool:
+        """A tool of the worker has written something."""
+        if line.call_id not in self._local:
+            self._run.note("a tool_output without its tool_call was ignored")
+            return False
+        self._outputs.add(line.call_id, line.text)
+        return bool(line.text)
+
+    def result(self, line: pb.ToolResultLine) -> bool:
         """A tool of the worker ended."""
         name = self._local.pop(line.call_id, None)
         if name is None:
             self._run.note("a tool_result without its tool_call was ignored")
-            return
+            return False
+        self._outputs.end(line.call_id)
         content = cut_middle(line.content, self._limits.result_bytes)
         self._run.emit(
             RunEvent(
@@ -68,11 +89,12 @@ class ToolLedger:
         )
         refused = self._transcript.route_of(name) != _WORKER_LOCAL
         self._settle(line.call_id, content, line.is_error, refused=refused)
+        return True
 
-    def proxied(self, call: pb.ProxyToolCall) -> None:
+    def proxied(self, call: pb.ProxyToolCall) -> bool:
         """The worker asks the caller for a tool."""
         if not self._enter(call):
-            return
+            return False
         if self._transcript.route_of(call.tool_name) != _PROXY:
             self._answer(call.call_id, f"{call.tool_name} was refused: it is not a tool of the main side", refused=True)
         elif len(call.arguments_json.encode()) > self._limits.message_bytes:
@@ -80,6 +102,7 @@ class ToolLedger:
         else:
             self._proxied[call.call_id] = call.tool_name
             self._run.emit(RunEvent(proxy_tool_call=call))
+        return True
 
     def proxy_result(self, result: pb.ProxyToolResult) -> None:
         """The caller's answer."""
@@ -107,6 +130,8 @@ class ToolLedger:
         self._seen.add(call.call_id)
         self.count += 1
         self._transcript.begin(call.call_id)
+        if self._most and self.count >= _NEAR * self._most:
+            self._desk.warn(f"{self.count} of {self._most} tool calls are used")
         return True
 
     def _answer(self, call_id: str, content: str, *, refused: bool = False) -> None:

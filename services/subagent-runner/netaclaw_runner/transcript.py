@@ -24,6 +24,7 @@ class Transcript:
         self._routes: Mapping[str, ToolRuntimeRoute] = {route.tool_name: route for route in routes}
         self._result_bytes = limits.result_bytes
         self._message_bytes = limits.message_bytes
+        self._transcript_bytes = limits.transcript_bytes
         self._starts: dict[str, Timestamp] = {}
 
     @property
@@ -38,12 +39,14 @@ class Transcript:
     def replace_tail(self, keep: int, fresh: Iterable[Message]) -> list[int]:
         """Keep the first messages, then put the fresh ones. Returns the places that changed.
 
-        Raises ValueError when there are not so many to keep.
+        Raises ValueError when there are not so many to keep, or when the whole is too large.
         """
         if not 0 <= keep <= len(self._messages):
             raise ValueError(f"it keeps {keep} of {len(self._messages)} messages")
         before = self._messages[keep:]
         self._messages[keep:] = [self._fitted(message) for message in fresh]
+        if sum(message.ByteSize() for message in self._messages) > self._transcript_bytes:
+            raise ValueError(f"the conversation has more than {self._transcript_bytes} bytes")
         after = self._messages[keep:]
         return [keep + place for place, message in enumerate(after) if place >= len(before) or before[place] != message]
 

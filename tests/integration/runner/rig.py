@@ -259,6 +259,7 @@ async def runner(
     *,
     launcher: Launcher | None = None,
     max_workers: int = 64,
+    max_waiting: int = 0,
     limits: Limits | None = None,
 ) -> AsyncIterator[Rig]:
     """A runner with a workspace "docs" that holds one file."""
@@ -266,7 +267,11 @@ async def runner(
     workspace.mkdir(exist_ok=True)
     (workspace / "notes.txt").write_text("first line\nsecond line\n")
     settings = RunnerSettings(
-        port=0, data_dir=tmp_path / "data", workspaces={"docs": str(workspace)}, max_workers=max_workers
+        port=0,
+        data_dir=tmp_path / "data",
+        workspaces={"docs": str(workspace)},
+        max_workers=max_workers,
+        max_waiting=max_waiting,
     )
     catalogue = OneModel(model or ScriptModel())
     async with (

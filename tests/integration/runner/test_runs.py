@@ -105,6 +105,7 @@ async def test_the_transcript_has_results_in_their_calls_and_the_model_sees_them
     assert list(model.calls[1].messages) == [goal, asked]
     assert model.calls[0].system == "You help."
     assert [tool.tool_name for tool in model.calls[0].tools] == [
+        "edit_file",
         "list_files",
         "read_file",
         "search_files",

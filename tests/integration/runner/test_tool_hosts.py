@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,8 +47,8 @@ class Host:
     def __init__(self, stream: HostStream) -> None:
         self.stream = stream
 
-    async def open(self, opening: rs.HostToolsOpen) -> rs.HostToolsResponse:
-        await self.stream.write(rs.HostToolsRequest(open=opening))
+    async def open(self, opened: rs.HostToolsOpen) -> rs.HostToolsResponse:
+        await self.stream.write(rs.HostToolsRequest(open=opened))
         return await self.next()
 
     async def next(self) -> rs.HostToolsResponse:
@@ -68,18 +68,19 @@ class Host:
         await self.stream.write(rs.HostToolsRequest(cancel=rs.HostToolCancel(call_id=call_id)))
 
 
-def _opening(workspace: str = "docs", agent: Agent | None = None) -> rs.HostToolsOpen:
+def opening(workspace: str = "docs", agent: Agent | None = None, tools: Sequence[str] = FILE_TOOLS) -> rs.HostToolsOpen:
+    """A host on a workspace, for an agent."""
     policy = main_policy(
         agent or Agent(name="main"), scene=Scene.SUPERVISOR, workspace=workspace, settings=SubagentSettings()
     )
-    host = pb.HostStart(protocol_version=1, policy=policy, tool_names=FILE_TOOLS)
+    host = pb.HostStart(protocol_version=1, policy=policy, tool_names=tools)
     return rs.HostToolsOpen(session_id=new_id(), owner_id="owner-1", host=host)
 
 
 @asynccontextmanager
-async def _host(rig: Rig, opening: rs.HostToolsOpen | None = None) -> AsyncIterator[tuple[Host, int]]:
+async def _host(rig: Rig, opened: rs.HostToolsOpen | None = None) -> AsyncIterator[tuple[Host, int]]:
     host = Host(rig.stub.HostTools())
-    started = (await host.open(opening or _opening())).started
+    started = (await host.open(opened or opening())).started
     yield host, started.pid
     host.stream.cancel()
     await gone(started.pid)
@@ -100,7 +101,7 @@ async def test_list_read_search_and_write_on_the_sessions_workspace(tmp_path: Pa
 
 
 async def test_the_default_workspace_is_the_owners_own(tmp_path: Path) -> None:
-    async with runner(tmp_path) as rig, _host(rig, _opening("default")) as (host, _):
+    async with runner(tmp_path) as rig, _host(rig, opening("default")) as (host, _):
         assert not (await host.call("1", "write_file", path="mine.txt", content="x")).is_error
         assert (rig.data_dir / "workspaces" / "owner-1" / "mine.txt").exists()
 
@@ -124,7 +125,7 @@ async def test_calls_are_queued_and_answered_by_id_in_order(tmp_path: Path) -> N
     ],
 )
 async def test_policy_is_enforced_where_the_tool_runs(tmp_path: Path, agent: Agent, name: str, words: str) -> None:
-    async with runner(tmp_path) as rig, _host(rig, _opening(agent=agent)) as (host, _):
+    async with runner(tmp_path) as rig, _host(rig, opening(agent=agent)) as (host, _):
         refused = await host.call("1", name, path="out.txt", content="x")
 
     assert refused.is_error
@@ -187,24 +188,24 @@ async def test_the_streams_end_ends_the_host(tmp_path: Path) -> None:
 async def test_hosts_have_a_limit_of_their_own(tmp_path: Path) -> None:
     async with runner(tmp_path, max_workers=1) as rig, _host(rig):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await Host(rig.stub.HostTools()).open(_opening())
+            await Host(rig.stub.HostTools()).open(opening())
         assert (await rig.run()).ended.error == "the answer was empty"  # a run still starts
 
     assert from_rpc(caught.value).metadata["limit"] == "max_tool_hosts"
 
 
 async def test_a_host_that_cannot_be_opened_is_refused_with_its_reason(tmp_path: Path) -> None:
-    strict = _opening()
+    strict = opening()
     strict.host.policy.sandbox = SandboxMode.SANDBOX_MODE_REQUIRED
     expected = [
-        (_opening("elsewhere"), Reason.REASON_WORKSPACE_NOT_FOUND),
+        (opening("elsewhere"), Reason.REASON_WORKSPACE_NOT_FOUND),
         (strict, Reason.REASON_SANDBOX_UNAVAILABLE),
         (rs.HostToolsOpen(), Reason.REASON_INVALID_FIELD),
     ]
     async with runner(tmp_path) as rig:
-        for opening, reason in expected:
+        for wrong, reason in expected:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await Host(rig.stub.HostTools()).open(opening)
+                await Host(rig.stub.HostTools()).open(wrong)
             assert from_rpc(caught.value).reason == reason
         assert (await rig.status()).tool_hosts == 0
 
@@ -213,6 +214,6 @@ async def test_a_host_that_never_starts_is_unavailable(tmp_path: Path) -> None:
     limits = Limits(start_s=0.3, cancel_s=0.05, term_s=0.1)
     async with runner(tmp_path, launcher=program("time.sleep(600)"), limits=limits) as rig:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await Host(rig.stub.HostTools()).open(_opening())
+            await Host(rig.stub.HostTools()).open(opening())
 
     assert from_rpc(caught.value).reason == Reason.REASON_SERVICE_UNAVAILABLE

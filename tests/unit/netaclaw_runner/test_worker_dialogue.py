@@ -1,4 +1,4 @@
-"""A worker's proxied calls: every answer finds its own call, and no other one does (worker-dialogue-01)."""
+"""A worker's proxied calls: every answer finds its own call, and no other one does (C44, worker-dialogue-01)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolPolicy, ToolRoute, ToolR
 from netaclaw_agent.loop import drive
 from netaclaw_runner.protocol import encode
 from netaclaw_runner.worker.channel import ChannelClosed, WorkerChannel
+from netaclaw_runner.worker.offspring import Offspring
 from netaclaw_runner.worker.stopping import Stopped
 from netaclaw_runner.worker.task import WorkerTask
 
@@ -51,7 +52,14 @@ def _task(runner: Runner, proxy_timeout_s: float | None) -> WorkerTask:
         tool_manifest=[ToolManifest(tool_name="lookup")],
         policy=ToolPolicy(routes=[route]),
     )
-    return WorkerTask(runner.channel, envelope, None, synced=0, proxy_timeout_s=proxy_timeout_s)
+    return WorkerTask(
+        runner.channel,
+        envelope,
+        None,
+        Offspring(first=False, children=None),
+        synced=0,
+        proxy_timeout_s=proxy_timeout_s,
+    )
 
 
 def _call(number: int) -> ToolCallPart:
@@ -68,9 +76,9 @@ def test_late_stray_and_doubled_replies_are_taken_for_nothing(
     for reply in replies:
         runner.say(pb.ProxyToolResult(call_id=str(reply["id"]), content=reply["text"]))
     # The worker looks at what has come before it asks; a runner answers after it was asked, and so do we.
-    poll, task._poll = task._poll, lambda: None  # type: ignore[method-assign]
+    attend, task.attend = task.attend, lambda: None  # type: ignore[method-assign]
     [answered] = drive(proxied)
-    poll()
+    attend()
 
     assert CASE["expect"]["call_1"] == "timed out"
     assert late.result.is_error

@@ -15,6 +15,7 @@ from netaclaw.subagent.v1.envelope_pb2 import HostStart, SubagentTaskEnvelope
 from netaclaw_agent.tools.workspace import Workspace
 from netaclaw_runner.worker.channel import CHANNEL_FD, ChannelClosed, WorkerChannel, complain
 from netaclaw_runner.worker.host import run_host
+from netaclaw_runner.worker.offspring import Offspring
 from netaclaw_runner.worker.stopping import Stopped
 from netaclaw_runner.worker.task import run_task
 
@@ -29,23 +30,28 @@ _FREE_FD = 10
 
 
 def main(options: Mapping[str, Any]) -> int:
-    """Be a worker. Options: channel and workspace (descriptors; workspace may be null), parent (the runner's pid)."""
+    """Be a worker. Options: channel and workspace (descriptors; workspace may be null), parent (the runner's pid).
+
+    Optional: children (a descriptor of /proc/thread-self/children, for where a sandbox hides it).
+    """
     if not die_with(options["parent"]):
         return EXIT_ORPHANED
     workspace_fd = place_descriptors(options["channel"], options["workspace"])
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides; a terminal's Ctrl-C reaches the runner itself
-    return serve(WorkerChannel(CHANNEL_FD), None if workspace_fd is None else Workspace(workspace_fd))
+    workspace = None if workspace_fd is None else Workspace(workspace_fd)
+    return serve(WorkerChannel(CHANNEL_FD), workspace, options.get("children"))
 
 
-def serve(channel: WorkerChannel, workspace: Workspace | None) -> int:
+def serve(channel: WorkerChannel, workspace: Workspace | None, children: int | None = None) -> int:
     """Do what the first line asks, to its end. Returns the exit code."""
+    offspring = Offspring.of_this_process(children)
     try:
         first = channel.receive()
         if isinstance(first, SubagentTaskEnvelope):
-            run_task(channel, first, workspace)
+            run_task(channel, first, workspace, offspring)
         elif isinstance(first, HostStart):
-            run_host(channel, first, workspace)
+            run_host(channel, first, workspace, offspring)
         else:
             complain("the first line was neither task nor host_start")
             return 2

@@ -33,6 +33,10 @@ class WorkerChannel:
         self.run_id = ""
         """Set by the first line; lines of other runs are ignored from then on."""
 
+    def fileno(self) -> int:
+        """To wait for it beside others. Lines that were read already do not make it readable."""
+        return self._fd
+
     def send(self, message: Message) -> None:
         """Write one line whole. Raises ChannelClosed."""
         rest = memoryview(protocol.encode(self.run_id, message))

@@ -21,6 +21,8 @@ from netaclaw_agent.tools.files import file_handlers
 from netaclaw_agent.tools.workspace import Workspace
 from netaclaw_runner.toolbox import task_box
 from netaclaw_runner.worker.channel import WorkerChannel, complain
+from netaclaw_runner.worker.offspring import Offspring
+from netaclaw_runner.worker.shell import shell_handlers
 from netaclaw_runner.worker.standing import run_start
 from netaclaw_runner.worker.stopping import Stopped
 
@@ -34,11 +36,13 @@ class ModelFailed(Exception):
     """The runner could not get an answer from the model."""
 
 
-def run_task(channel: WorkerChannel, envelope: pb.SubagentTaskEnvelope, workspace: Workspace | None) -> None:
+def run_task(
+    channel: WorkerChannel, envelope: pb.SubagentTaskEnvelope, workspace: Workspace | None, offspring: Offspring
+) -> None:
     """Run the task and send its last line. Raises Stopped, after that line, when it was stopped from outside."""
     channel.send(run_start())
     transcript = list(envelope.history)
-    task = WorkerTask(channel, envelope, workspace, synced=len(transcript))
+    task = WorkerTask(channel, envelope, workspace, offspring, synced=len(transcript))
     transcript.append(user_message(subagent_user_message(envelope.task.goal, envelope.task.context)))
     budget = envelope.budget
     limits = LoopLimits(budget.max_tool_rounds, budget.max_tool_calls, budget.max_tokens)
@@ -61,6 +65,7 @@ class WorkerTask:
         channel: WorkerChannel,
         envelope: pb.SubagentTaskEnvelope,
         workspace: Workspace | None,
+        offspring: Offspring,
         *,
         synced: int,
         proxy_timeout_s: float | None = None,
@@ -73,7 +78,9 @@ class WorkerTask:
         self._requests = 0
         self._tool_calls = 0
         self._steering: deque[tuple[str, str]] = deque()
-        self._local = file_handlers(workspace) if workspace is not None else {}
+        self._local: dict[str, Handler] = {}
+        if workspace is not None:
+            self._local = file_handlers(workspace) | shell_handlers(workspace, offspring, self, channel.send)
         self._box = task_box(envelope, self._bind)
 
     async def call_model(self, transcript: Sequence[Message]) -> Message:
@@ -92,14 +99,14 @@ class WorkerTask:
         """Run the calls one after the other. The runner learns of each, refused ones too, and keeps the results."""
         ended = []
         for call in calls:
-            self._poll()
+            self.attend()
             self._tool_calls += 1
             ended.append(await self._run_tool(call))
         return ended
 
     async def take_steering(self) -> list[str]:
         """Messages that have arrived; each one's receipt is sent."""
-        self._poll()
+        self.attend()
         texts = []
         while self._steering:
             request_id, text = self._steering.popleft()
@@ -107,6 +114,15 @@ class WorkerTask:
                 self._channel.send(pb.SteerTaken(request_id=request_id))
             texts.append(text)
         return texts
+
+    def fileno(self) -> int:
+        """The channel's descriptor: a tool that waits for something waits for it, too."""
+        return self._channel.fileno()
+
+    def attend(self) -> None:
+        """Take the lines that have arrived, without waiting for more."""
+        while (message := self._channel.receive(0)) is not None:
+            self._note(message)
 
     def failure(self, error: str, transcript: Sequence[Message]) -> pb.RunError:
         """The last line of a task that did not end well."""
@@ -159,10 +175,6 @@ class WorkerTask:
                 return None
             if isinstance(message, kind) and is_ours(message):
                 return message
-            self._note(message)
-
-    def _poll(self) -> None:
-        while (message := self._channel.receive(0)) is not None:
             self._note(message)
 
     def _note(self, message: AnyMessage) -> None:
