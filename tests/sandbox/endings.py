@@ -31,12 +31,12 @@ class Watched:
     ) -> None:
         self._held.close()
 
-    def left(self) -> list[int]:
-        """Wait until all have ended; the ones that have not in good time."""
+    def left(self, *, but: int = 0) -> list[int]:
+        """Wait until all but so many have ended; the ones that have not, in good time."""
         poll = select.poll()
         for fd in self._waiting:
             poll.register(fd, select.POLLIN)
-        while self._waiting and (ended := poll.poll(_GONE_S * 1000)):
+        while len(self._waiting) > but and (ended := poll.poll(_GONE_S * 1000)):
             for fd, _ in ended:
                 poll.unregister(fd)
                 del self._waiting[fd]

@@ -131,10 +131,9 @@ async def _leave(launcher: ZygoteLauncher, made: Targets) -> dict[str, Any]:
     """Each way in which a worker goes: killed, ended by itself. Whether its tree was confirmed gone."""
     answers = []
     for code in (None, 7):
-        before = set(process_tree.descendants(os.getpid()))
         handle = await launcher.launch(None, options=LaunchOptions(MODES[1], shell=True))
         assert await ask(handle, {"do": "grow"}) == "grown"
-        grown = set(process_tree.descendants(os.getpid())) - before
+        grown = {handle.pid, *process_tree.descendants(handle.pid)}
         if code is None:
             handle.signal_tree(9)
         else:

@@ -36,13 +36,15 @@ async def launcher() -> AsyncIterator[ZygoteLauncher]:
 
 async def test_two_hundred_launches_leave_no_process_and_no_descriptor(launcher: ZygoteLauncher) -> None:
     zygote = _zygote_of(launcher)
-    before = _descriptors(os.getpid()), _descriptors(zygote)
+    ours, its = _descriptors(os.getpid()), _descriptors(zygote)
     for _ in range(10):
         handles = await asyncio.gather(*(launcher.launch(None) for _ in range(20)))
         assert len({handle.pid for handle in handles}) == 20
         assert all(await asyncio.gather(*(end(handle) for handle in handles)))
-    assert (_descriptors(os.getpid()), _descriptors(zygote)) == before
-    assert process_tree.children(zygote) == []
+    assert _descriptors(os.getpid()) == ours
+    # One child may stand ready for the next launch, with one descriptor for its order.
+    assert _descriptors(zygote) <= its + 1
+    assert len(process_tree.children(zygote)) <= 1
 
 
 async def test_exit_codes_and_signals_are_those_of_the_worker(launcher: ZygoteLauncher) -> None:
@@ -109,7 +111,7 @@ async def test_a_cancelled_launch_costs_its_worker_its_life(launcher: ZygoteLaun
     await asyncio.gather(*launches, return_exceptions=True)
     assert await end(await launcher.launch(None))
     with Watched(process_tree.children(zygote)) as abandoned:
-        assert not abandoned.left()
+        assert len(abandoned.left(but=1)) <= 1, "one may stand ready for the next launch"
 
 
 async def test_a_closed_launcher_launches_nothing() -> None:
@@ -156,8 +158,8 @@ async def test_the_real_worker_says_run_start_in_a_full_sandbox(tmp_path: Path) 
 
 def _zygote_of(launcher: ZygoteLauncher) -> int:
     """The process that forks: the started one, or the one below it."""
-    below = process_tree.children(launcher.zygote_pid)
-    return below[0] if below else launcher.zygote_pid
+    started = launcher.zygote_pid
+    return started if launcher.border == "own" else process_tree.children(started)[0]
 
 
 def _descriptors(pid: int) -> int:

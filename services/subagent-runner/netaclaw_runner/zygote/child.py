@@ -7,6 +7,7 @@ import fcntl
 import os
 import select
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from typing import Any, NoReturn
 from netaclaw_runner.sandbox import kernel
 from netaclaw_runner.sandbox.apply import Border, apply
 from netaclaw_runner.sandbox.options import LaunchOptions, SandboxSettings
+from netaclaw_runner.zygote import wire
+from netaclaw_runner.zygote.rehearsal import rehearse
 
 Entry = Callable[[Mapping[str, Any]], int]
 
@@ -24,6 +27,8 @@ EXIT_ORPHANED = 71
 EXIT_REFUSED = 77
 
 _CHANNEL, _WORKSPACE, _ZYGOTE, _ID_MAP, _NETWORK = 3, 4, 5, 6, 7
+_ORDERS = _CHANNEL
+"""Until the order comes, where the channel will be."""
 _FIRST_FREE = 8
 _OUT_OF_THE_WAY = 64
 _MOST = 1 << 30
@@ -33,18 +38,26 @@ _MOST = 1 << 30
 class Birth:
     """What a child is born with: all that it does not inherit from the zygote as it stands."""
 
-    options: LaunchOptions
     settings: SandboxSettings
     entry: Entry
-    channel: int
-    stderr: int
-    workspace: int | None
+    orders: int
+    """A socket, on which its launch will come: the byte of options, and descriptors."""
     zygote: int
     """The zygote's pidfd."""
-    id_map: int | None
     network: int | None
     """An empty network namespace."""
     pid_namespace: bool
+    at_leisure: bool
+    """Born before it is needed: there is time to rehearse."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    options: LaunchOptions
+    channel: int
+    stderr: int
+    workspace: int | None
+    id_map: int | None
 
 
 def live(birth: Birth) -> NoReturn:
@@ -66,20 +79,47 @@ def live(birth: Birth) -> NoReturn:
 def _work(birth: Birth) -> int:
     os.setsid()
     _reset_signals()
-    _place_descriptors(birth)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    _place({_ORDERS: birth.orders, _ZYGOTE: birth.zygote, _NETWORK: birth.network})
+    if birth.at_leisure:
+        rehearse()
+    order = _wait_for_order()
+    if order is None:
+        return EXIT_ORPHANED
+    kept = {_ZYGOTE: _ZYGOTE, _NETWORK: None if birth.network is None else _NETWORK}
+    _place(
+        {_CHANNEL: order.channel, _WORKSPACE: order.workspace, _ID_MAP: order.id_map, **kept},
+        output=order.stderr,
+    )
+    return _become_worker(birth, order)
+
+
+def _wait_for_order() -> _Order | None:
+    orders = socket.socket(fileno=_ORDERS)
+    data, fds, _, _ = socket.recv_fds(orders, 1, wire.MOST_DESCRIPTORS)
+    orders.detach()  # its number will be the channel's
+    if not data:
+        return None
+    options, with_workspace = wire.unpack_options(data)
+    channel, stderr, *rest = fds
+    workspace = rest.pop(0) if with_workspace else None
+    return _Order(options, channel, stderr, workspace, rest[0] if rest else None)
+
+
+def _become_worker(birth: Birth, order: _Order) -> int:
     own = "pid_namespace" if birth.pid_namespace else "subreaper"
     children = None if birth.pid_namespace else _become_subreaper()
     border = Border(
         ("process", "session", "minimal_env", "no_inherited_fds", own),
-        None if birth.id_map is None else _ID_MAP,
+        None if order.id_map is None else _ID_MAP,
         None if birth.network is None else _NETWORK,
     )
-    workspace = None if birth.workspace is None else _WORKSPACE
-    confined = apply(birth.options, workspace, border, birth.settings)
+    workspace = None if order.workspace is None else _WORKSPACE
+    confined = apply(order.options, workspace, border, birth.settings)
     if _is_over(_ZYGOTE):
         return EXIT_ORPHANED  # it died before this process had asked to die with it
-    for place, fd in ((_ZYGOTE, birth.zygote), (_ID_MAP, birth.id_map), (_NETWORK, birth.network)):
-        if fd is not None:  # a free place may hold the workspace by now
+    for place, held in ((_ZYGOTE, _ZYGOTE), (_ID_MAP, order.id_map), (_NETWORK, birth.network)):
+        if held is not None:  # a free place may hold the workspace by now
             os.close(place)
     _write_all(_CHANNEL, confined.report.line(refused=confined.refused))
     if confined.refused:
@@ -110,23 +150,16 @@ def _reset_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _place_descriptors(birth: Birth) -> None:
-    """Stdin reads nothing, stdout joins stderr, the rest has fixed places, and all else is closed."""
-    places = {
-        _CHANNEL: birth.channel,
-        _WORKSPACE: birth.workspace,
-        _ZYGOTE: birth.zygote,
-        _ID_MAP: birth.id_map,
-        _NETWORK: birth.network,
-    }
-    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    wanted = [(0, null), (1, birth.stderr), (2, birth.stderr)]
-    wanted += [(place, fd) for place, fd in places.items() if fd is not None]
+def _place(places: Mapping[int, int | None], output: int | None = None) -> None:
+    """Move descriptors to their places and close all others. `output` becomes stdout and stderr."""
+    wanted = [(place, fd) for place, fd in places.items() if fd is not None]
+    if output is not None:
+        wanted += [(1, output), (2, output)]
     moved = [(place, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY)) for place, fd in wanted]
     for place, fd in moved:
         os.dup2(fd, place, inheritable=place < _CHANNEL)
-    for place, held in places.items():
-        if held is None:
+    for place in range(_CHANNEL, _FIRST_FREE):
+        if places.get(place) is None:
             with contextlib.suppress(OSError):
                 os.close(place)
     os.closerange(_FIRST_FREE, _MOST)

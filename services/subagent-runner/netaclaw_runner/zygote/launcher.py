@@ -73,8 +73,13 @@ class ZygoteLauncher:
 
     @property
     def zygote_pid(self) -> int:
-        """For status pages and tests; 0 when none is alive."""
+        """Of the process that was started; 0 when none is alive."""
         return self._link.pid if self._link is not None and self._link.alive else 0
+
+    @property
+    def border(self) -> str:
+        """Where the zygote stands, see zygote/border.py. Unless it is "own", the zygote is that process's child."""
+        return self._link.border if self._link is not None and self._link.alive else ""
 
     async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> ZygoteHandle:
         """Start one worker and wait until it is confined. Raises LaunchError, also when `required` layers are missing.

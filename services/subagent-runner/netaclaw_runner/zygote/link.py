@@ -75,6 +75,11 @@ class ZygoteLink:
         """Of the process that we started: the zygote, or the one that stands above it."""
         return self._process.pid
 
+    @property
+    def border(self) -> str:
+        """Where it stands; empty before it is ready."""
+        return self._border
+
     def launch(self, request: bytes, fds: Sequence[int]) -> asyncio.Future[ZygoteHandle]:
         """Ask for a worker. The descriptors stay the caller's. A future that is cancelled costs its worker its life."""
         answer: asyncio.Future[ZygoteHandle] = asyncio.get_running_loop().create_future()

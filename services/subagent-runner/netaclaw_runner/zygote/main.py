@@ -15,6 +15,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -29,6 +30,9 @@ from netaclaw_runner.zygote.rehearsal import rehearse
 from netaclaw_runner.zygote.wire import Record
 
 EXIT_ORPHANED = 5
+
+_LEISURE_MS = 2
+"""After so long without an event a child is made in advance, for fork and first steps are half of a launch."""
 
 
 def main(options: Mapping[str, Any]) -> int:
@@ -47,6 +51,14 @@ def main(options: Mapping[str, Any]) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Unborn:
+    """A child that waits for its order."""
+
+    pid: int
+    orders: socket.socket
+
+
 class Zygote:
     """Serves launches until its runner closes the socket."""
 
@@ -61,6 +73,7 @@ class Zygote:
         self._self = os.pidfd_open(os.getpid())
         self._id_maps = IdMaps(settings.worker_uid) if border == "own" and os.geteuid() == 0 else None
         self._network = _empty_network()
+        self._ready: Unborn | None = None
         self._workers: set[int] = set()
         self._leaving: set[int] = set()
         self._stopping = False
@@ -76,7 +89,10 @@ class Zygote:
         try:
             self._send(Record("redy", value=wire.BORDERS.index(self._border)))
             while not self._stopping:
-                for fd, _ in waiting.poll():
+                events = waiting.poll(_LEISURE_MS if self._ready is None else None)
+                if not events:
+                    self._ready = self._make_child(at_leisure=True)
+                for fd, _ in events:
                     if fd == woken:
                         with suppress(BlockingIOError):
                             os.read(woken, 4096)
@@ -112,42 +128,49 @@ class Zygote:
             options, with_workspace = wire.unpack_options(data)
             if len(fds) != 2 + with_workspace:
                 raise OSError(errno.EBADF, "descriptors were lost")
-            pid = self._fork(options, fds)
+            child = self._launch(data, options, fds)
         except (OSError, IndexError) as error:
             self._send(Record("fail", 0, getattr(error, "errno", None) or errno.EINVAL))
         else:
-            self._workers.add(pid)
-            pidfd = os.pidfd_open(pid)  # it is not reaped before we say so
-            socket.send_fds(self._control, [Record("strt", pid).pack()], [pidfd])
+            pidfd = os.pidfd_open(child.pid)  # it is not reaped before we say so
+            socket.send_fds(self._control, [Record("strt", child.pid).pack()], [pidfd])
             os.close(pidfd)
         finally:
             for fd in fds:
                 os.close(fd)
         return True
 
-    def _fork(self, options: LaunchOptions, fds: list[int]) -> int:
-        workspace = fds[2] if len(fds) > 2 else None
-        id_map = None
-        if workspace is not None and self._id_maps is not None and options.sandbox != "off":
-            id_map = self._id_maps.map_for(workspace)
+    def _launch(self, request: bytes, options: LaunchOptions, fds: list[int]) -> Unborn:
+        """Give a child its order: the one that stands ready, or a new one."""
+        more: list[int] = []
+        if len(fds) > 2 and self._id_maps is not None and options.sandbox != "off":
+            id_map = self._id_maps.map_for(fds[2])
+            more = [] if id_map is None else [id_map]
+        child = self._ready or self._make_child(at_leisure=False)
+        self._ready = None
+        with child.orders:
+            socket.send_fds(child.orders, [request], [*fds, *more])
+        self._workers.add(child.pid)
+        return child
+
+    def _make_child(self, *, at_leisure: bool) -> Unborn:
+        ours, theirs = socket.socketpair()
         pid = self._fork_into_namespace()
         if pid == 0:
             self._control.detach()  # its number will be another's
             live(
                 Birth(
-                    options=options,
                     settings=self._settings,
                     entry=self._entry,
-                    channel=fds[0],
-                    stderr=fds[1],
-                    workspace=workspace,
+                    orders=theirs.detach(),
                     zygote=self._self,
-                    id_map=id_map,
                     network=self._network,
                     pid_namespace=self._namespace is not None,
+                    at_leisure=at_leisure,
                 )
             )
-        return pid
+        theirs.close()
+        return Unborn(pid, ours)
 
     def _fork_into_namespace(self) -> int:
         if self._namespace is None:
@@ -169,6 +192,9 @@ class Zygote:
                 break
             if not pid:
                 break
+            if self._ready is not None and pid == self._ready.pid:
+                self._ready.orders.close()
+                self._ready = None
             if pid in self._workers:
                 self._workers.discard(pid)
                 if self._border == "none":
@@ -179,7 +205,8 @@ class Zygote:
 
     def _end_leftovers(self) -> None:
         """A child that is no worker is what a dead worker left behind: while a worker lives, it inherits them."""
-        strangers = [pid for pid in process_tree.children(os.getpid()) if pid not in self._workers]
+        known = self._workers | ({self._ready.pid} if self._ready is not None else set())
+        strangers = [pid for pid in process_tree.children(os.getpid()) if pid not in known]
         for pid in strangers:
             process_tree.signal_below(pid, signal.SIGKILL)
             with suppress(OSError):
@@ -194,9 +221,10 @@ class Zygote:
         if self._border == "none":
             process_tree.end_everything_below()
             return
-        for pid in self._workers:
+        pids = [*self._workers, *([self._ready.pid] if self._ready is not None else [])]
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        for pid in self._workers:
+        for pid in pids:
             os.waitpid(pid, 0)
 
     def _send(self, record: Record) -> None:
