@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -44,6 +45,13 @@ class RunningSuite:
     store_internal: str
     database_url: str
     workspace: Path
+    processes: Suite | None = None
+    """The service processes, where they are such."""
+
+    def kill(self, service: str) -> None:
+        """End a service process at once; it is started again by itself."""
+        assert self.processes is not None
+        os.kill(self.processes.pid(service), signal.SIGKILL)
 
     def client(self) -> Client:
         """A client of the gateway."""
@@ -126,7 +134,7 @@ async def four_processes(
     settings = {**os.environ, **environ, "NETACLAW_DATABASE_URL": database_url}
     options = SuiteOptions(data_dir, {WORKSPACE: workspace}, environ=settings)
     async with Suite(options) as suite:
-        yield RunningSuite(suite.address, suite.ports("store")["internal"], database_url, workspace)
+        yield RunningSuite(suite.address, suite.ports("store")["internal"], database_url, workspace, suite)
 
 
 async def run_python(*arguments: str, **environ: str) -> tuple[int, str, str]:

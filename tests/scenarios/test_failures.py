@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
@@ -15,20 +14,16 @@ from netaclaw.chat.v1.chat_service_pb2 import (
     ExecuteChatRequest,
     ExecuteChatResponse,
 )
-from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
+from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import EntryState
-from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw_client.client import Client
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
 from tests.fakes.openai_server import FakeOpenAI
+from tests.scenarios.reading import chat, state_name, until
 from tests.scenarios.suites import OpenSuite
 
 TOPOLOGIES = ["in_process", "four_processes"]
-
-
-def state_name(task: SubagentTask) -> str:
-    return SubagentTaskState.Name(task.state).removeprefix("SUBAGENT_TASK_STATE_")
 
 
 def assert_gone(pid: int) -> None:
@@ -102,24 +97,6 @@ async def test_excess_tasks_wait_in_the_queue_and_all_are_run(open_suite: OpenSu
         assert [row["status"] for row in await suite.rows("subagent_session", "sort_order")] == ["completed"] * 3
 
 
-async def until(events: AsyncIterator[ChatEvent], kind: str, count: int = 1) -> list[ChatEvent]:
-    """Read until an event of the kind came so often."""
-    seen: list[ChatEvent] = []
-    async for event in events:
-        seen.append(event)
-        if event.WhichOneof("event") == kind:
-            count -= 1
-            if not count:
-                return seen
-    raise AssertionError(f"the stream ended before {kind}")
-
-
-async def flat(client: Client, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
-    async for response in client.chat.Chat(request):
-        for event in response.events:
-            yield event
-
-
 async def test_cancelling_the_turn_ends_every_child_and_says_so(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
@@ -128,7 +105,7 @@ async def test_cancelling_the_turn_ends_every_child_and_says_so(
         suite.client() as client,
     ):
         session_id = await suite.new_session(client)
-        events = flat(client, ChatRequest(session_id=session_id, content="in parallel: HANG a; HANG b; HANG c; HANG d"))
+        events = chat(client, ChatRequest(session_id=session_id, content="in parallel: HANG a; HANG b; HANG c; HANG d"))
         seen = await until(events, "subagent_event", 3)
         pids = [e.subagent_event.item.worker_pid for e in seen if e.WhichOneof("event") == "subagent_event"]
         cancelling = asyncio.ensure_future(client.chat.CancelTurn(CancelTurnRequest(session_id=session_id)))
@@ -152,7 +129,7 @@ async def test_cancelling_one_child_leaves_its_siblings(open_suite: OpenSuite, m
         suite.client() as client,
     ):
         session_id = await suite.new_session(client)
-        events = flat(client, ChatRequest(session_id=session_id, content="in parallel: HANG a; count files"))
+        events = chat(client, ChatRequest(session_id=session_id, content="in parallel: HANG a; count files"))
         seen = await until(events, "subagent_event")
         batch = next(e.subagent_run_started.batch for e in seen if e.WhichOneof("event") == "subagent_run_started")
         request = CancelSubagentRequest(session_id=session_id, task_id=batch.items[0].task_id)
@@ -168,7 +145,7 @@ async def test_a_queued_task_that_is_cancelled_never_starts(open_suite: OpenSuit
     settings = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_SUBAGENT_MAX_CONCURRENT": "1"}
     async with open_suite("in_process", **settings) as suite, suite.client() as client:
         session_id = await suite.new_session(client)
-        events = flat(client, ChatRequest(session_id=session_id, content="in parallel: HANG a; count files"))
+        events = chat(client, ChatRequest(session_id=session_id, content="in parallel: HANG a; count files"))
         seen = await until(events, "subagent_event")
         batch = next(e.subagent_run_started.batch for e in seen if e.WhichOneof("event") == "subagent_run_started")
         for item in reversed(batch.items):
@@ -184,7 +161,7 @@ async def test_a_client_that_goes_away_cancels_nothing(open_suite: OpenSuite) ->
     async with open_suite("in_process") as suite, suite.client() as client:
         session_id = await suite.new_session(client)
         content = "in parallel: count files; search needle"
-        events = flat(client, ChatRequest(session_id=session_id, content=content, request_id="once"))
+        events = chat(client, ChatRequest(session_id=session_id, content=content, request_id="once"))
         await until(events, "subagent_run_started")
         await events.aclose()
         # The same request again joins the turn that it started, and sees it whole.

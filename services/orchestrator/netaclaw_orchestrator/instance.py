@@ -81,6 +81,8 @@ class Instance:
                 if loop.time() >= deadline or failure.code is grpc.StatusCode.ABORTED:
                     log.error("lease lost")
                     await self._on_lost()
+                    # A new incarnation frees the old one's leases, so that what was left can be claimed, here too.
+                    self._incarnation_id = new_id()
                     deadline = loop.time() + self._lease_s
 
     async def _beat(self) -> None:

@@ -109,6 +109,7 @@ class LiveSession:
         else:
             if anchor is not None and anchor.streaming:
                 anchor.begin_again()
+                self.writer.post(anchor.write())
             turn.start()
         return turn
 

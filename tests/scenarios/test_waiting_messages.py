@@ -1,0 +1,180 @@
+"""Messages that arrive while a turn is running: each gets its receipts, and none is lost or taken twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+
+from netaclaw.chat.v1.chat_service_pb2 import (
+    ChatRequest,
+    ExecuteChatRequest,
+    RetractMessageRequest,
+    SteerSubagentRequest,
+    WhenBusy,
+)
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
+from netaclaw_client.comparison import equal
+from netaclaw_client.view import SessionView
+from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
+from tests.scenarios.reading import chat, of_kind, until
+from tests.scenarios.suites import OpenSuite
+
+TAKEN = ReceiptState.RECEIPT_STATE_TAKEN
+QUEUED = ReceiptState.RECEIPT_STATE_QUEUED
+
+
+class Gate:
+    """A model that says "first" when the gate opens, and echoes later messages."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def __call__(self, request: dict[str, object]) -> Reply:
+        messages = request["messages"]
+        assert isinstance(messages, list)
+        last = messages[-1]
+        if last["role"] == "tool":
+            return Reply([Text("tool done")])
+        if last["content"] == "wait":
+            self.asked.set()
+            return Reply([Text("first"), Wait(self.open), Text(" answer")])
+        if last["content"] == "wait with a tool":
+            self.asked.set()
+            return Reply([Wait(self.open), Call("list_files", "{}")])
+        return Reply([Text(f"you said {last['content']}")])
+
+
+def receipts(events: list[ChatEvent]) -> list[tuple[str, int]]:
+    return [(e.message_receipt.request_id, e.message_receipt.state) for e in of_kind(events, "message_receipt")]
+
+
+async def test_a_queued_message_begins_a_turn_after_the_running_one(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        await gate.asked.wait()
+        request = ChatRequest(
+            session_id=session_id, content="second", request_id="r2", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE
+        )
+        events = chat(client, request)
+        before = await until(events, "message_receipt")
+        gate.open.set()
+        after = await until(events, "done")
+        await first
+        tree = await suite.tree(client, session_id)
+        assert await suite.rows("queued_message", "message_no") == []
+    assert receipts([*before, *after]) == [("r2", QUEUED), ("r2", TAKEN)]
+    texts = [entry.user.text for page in tree for entry in page.entries if entry.HasField("user")]
+    assert texts == ["wait", "second"]
+    assert tree[-1].entries[-1].assistant.parts[0].text.text == "you said second"
+
+
+@pytest.mark.parametrize("content", ["wait", "wait with a tool"])
+async def test_a_steering_message_enters_the_running_turn_before_its_next_model_call(
+    content: str, open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content=content)), "done"))
+        await gate.asked.wait()
+        request = ChatRequest(
+            session_id=session_id, content="steer", request_id="s", when_busy=WhenBusy.WHEN_BUSY_STEER
+        )
+        events = chat(client, request)
+        await until(events, "message_receipt")
+        gate.open.set()
+        seen = await first
+        await until(events, "done")
+        tree = await suite.tree(client, session_id)
+        view = SessionView(session_id=session_id)
+        for event in seen:
+            view.apply(event)
+        assert equal(view, SessionView.from_tree(tree)) == []
+        (turn,) = await suite.rows("turn", "turn_id")
+        (message,) = await suite.rows("queued_message", "message_no")
+        assert message["taken_turn_id"] == turn["turn_id"]
+    assert receipts(seen) == [("s", QUEUED), ("s", TAKEN)]
+    assert "you said steer" in [
+        e.session_entry_updated.entry.assistant.parts[0].text.text for e in of_kind(seen, "session_entry_updated")
+    ]
+    kinds = [entry.WhichOneof("body") for page in tree for entry in page.entries]
+    assert kinds == ["user", "assistant", "user", "assistant"]
+
+
+async def test_an_interrupting_message_ends_the_running_turn_and_keeps_its_text(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = chat(client, ChatRequest(session_id=session_id, content="wait"))
+        seen = await until(first, "assistant_stream_delta")
+        request = ExecuteChatRequest(session_id=session_id, content="now this", when_busy=WhenBusy.WHEN_BUSY_INTERRUPT)
+        answering = asyncio.ensure_future(client.chat.ExecuteChat(request))
+        seen += await until(first, "done")
+        answer = await answering
+        tree = await suite.tree(client, session_id)
+    assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_CANCELLED
+    assert tree[0].entries[1].assistant.parts[0].text.text == "first"
+    assert (answer.outcome, answer.final_content) == (TurnOutcome.TURN_OUTCOME_COMPLETED, "you said now this")
+    assert not gate.open.is_set()
+
+
+async def test_a_queued_message_can_be_taken_back_once(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        await gate.asked.wait()
+        request = ExecuteChatRequest(
+            session_id=session_id, content="never", request_id="r", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE
+        )
+        answering = asyncio.ensure_future(client.chat.ExecuteChat(request))
+        retract = RetractMessageRequest(session_id=session_id, request_id="r")
+        await until(chat(client, ChatRequest(**{f.name: v for f, v in request.ListFields()})), "message_receipt")
+        await client.chat.RetractMessage(retract)
+        answer = await answering
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await client.chat.RetractMessage(retract)
+        gate.open.set()
+        seen = await first
+        texts = [
+            e.user.text for page in await suite.tree(client, session_id) for e in page.entries if e.HasField("user")
+        ]
+    assert answer.outcome == TurnOutcome.TURN_OUTCOME_CANCELLED
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    assert receipts(seen)[-1] == ("r", ReceiptState.RECEIPT_STATE_RETRACTED)
+    assert texts == ["wait"]
+
+
+async def test_a_message_to_an_ended_child_is_missed(open_suite: OpenSuite) -> None:
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        answer = await client.chat.ExecuteChat(
+            ExecuteChatRequest(session_id=session_id, content="in parallel: count files; search needle")
+        )
+        task_id = answer.subagent_batches[0].items[0].task_id
+        request = SteerSubagentRequest(session_id=session_id, task_id=task_id, content="hurry", request_id="h")
+        steered = await client.chat.SteerSubagent(request)
+        last = (await suite.events(session_id))[-1]
+    assert steered.state == ReceiptState.RECEIPT_STATE_MISSED
+    assert (last.task_id, last.steer_receipt.request_id, last.steer_receipt.state) == (task_id, "h", steered.state)
