@@ -135,7 +135,7 @@ class ExecLauncher:
         finally:
             theirs.close()
             os.close(stderr_write)
-        return _GroupHandle(process, ours, stderr_read)
+        return GroupHandle(process, ours, stderr_read)
 
     def _spawn(self, options: Mapping[str, object], kept: Sequence[int], output: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  # our own interpreter and text
@@ -151,7 +151,7 @@ class ExecLauncher:
         )
 
 
-class _GroupHandle:
+class GroupHandle:
     """A child of this process that leads a process group."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, stderr_fd: int) -> None:
