@@ -16,6 +16,7 @@ def test_every_variable_reaches_its_field() -> None:
             "NETACLAW_RUNNER_HOST": "127.0.0.2",
             "NETACLAW_RUNNER_PORT": "0",
             "NETACLAW_RUNNER_MAX_WORKERS": "5",
+            "NETACLAW_RUNNER_MAX_WAITING": "0",
             "NETACLAW_DATA_DIR": "/data",
             "NETACLAW_WORKSPACES": "docs=/srv/docs,code=/srv/code",
             "NETACLAW_LEASE_SECONDS": "1",
@@ -24,6 +25,7 @@ def test_every_variable_reaches_its_field() -> None:
     )
 
     assert (settings.host, settings.port, settings.max_workers) == ("127.0.0.2", 0, 5)
+    assert settings.max_waiting == 0
     assert settings.data_dir == Path("/data")
     assert settings.workspaces == {"docs": "/srv/docs", "code": "/srv/code"}
     assert settings.lease_seconds == 1.0
@@ -35,6 +37,7 @@ def test_every_variable_reaches_its_field() -> None:
     [
         ("NETACLAW_RUNNER_PORT", "70000"),
         ("NETACLAW_RUNNER_MAX_WORKERS", "0"),
+        ("NETACLAW_RUNNER_MAX_WAITING", "-1"),
         ("NETACLAW_LEASE_SECONDS", "0"),
         ("NETACLAW_WORKSPACES", "docs=relative/path"),
         ("NETACLAW_OPENAI_BASE_URL", "secret-canary"),
