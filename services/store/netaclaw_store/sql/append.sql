@@ -11,10 +11,13 @@ FROM entry WHERE session_id = $1 AND entry_id = ANY ($2::text[]);
 -- name: append_rows
 -- One batch: entries, events and the session's new state. An event of kind 10 (added) becomes 11 (updated) when its
 -- entry was there before.
-WITH written AS (
+WITH known AS (
+    SELECT entry_id FROM entry WHERE session_id = $1 AND entry_id = ANY ($4::text[])
+), written AS (
     INSERT INTO entry (session_id, entry_id, owner_id, entry_no, parent_entry_id, turn_id, kind, state, tool_call_id,
         body, body_bytes, search_text, open_question, token_usage, updated_seq)
-    SELECT $1, u.entry_id, $2, $3 + u.n, u.parent_entry_id, u.turn_id, u.kind, u.state, u.tool_call_id, u.body,
+    -- New entries count on from $3; the number of a known one stays as it is.
+    SELECT $1, u.entry_id, $2, $3 + row_number() OVER (PARTITION BY k.entry_id IS NULL ORDER BY u.n), u.parent_entry_id, u.turn_id, u.kind, u.state, u.tool_call_id, u.body,
         length(u.body), u.search_text, u.open_question, u.token_usage::json, u.updated_seq
     FROM unnest(
         $4::text[], $5::text[], $6::text[], $7::smallint[], $8::smallint[], $9::text[], $10::bytea[], $11::text[],
@@ -23,6 +26,7 @@ WITH written AS (
         entry_id, parent_entry_id, turn_id, kind, state, tool_call_id, body, search_text, open_question, token_usage,
         updated_seq, n
     )
+    LEFT JOIN known k ON k.entry_id = u.entry_id
     ON CONFLICT (session_id, entry_id) DO UPDATE
     SET parent_entry_id = excluded.parent_entry_id, turn_id = excluded.turn_id, kind = excluded.kind,
         state = excluded.state, tool_call_id = excluded.tool_call_id, body = excluded.body,
@@ -41,7 +45,7 @@ WITH written AS (
     LEFT JOIN written w ON v.kind = 10 AND w.entry_id = v.subject_entry_id
 ), moved AS (
     UPDATE session
-    SET seq = $22, entry_count = $3 + cardinality($4::text[]), leaf_entry_id = $23, running_turn_id = $24,
+    SET seq = $22, entry_count = $3 + (SELECT count(*) FROM written WHERE added), leaf_entry_id = $23, running_turn_id = $24,
         append_no = $25, append_seq = $22, update_time = now()
     WHERE session_id = $1
 )
