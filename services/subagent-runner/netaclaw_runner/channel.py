@@ -43,6 +43,11 @@ class Channel(asyncio.Protocol):
         await loop.create_unix_connection(lambda: channel, sock=sock)
         return channel
 
+    @property
+    def closed(self) -> bool:
+        """Whether the other end has closed, or this one."""
+        return self._closed
+
     async def receive(self) -> bytes | Overlong | None:
         """The next line without its newline; None at the end."""
         while not self._lines:

@@ -168,7 +168,7 @@ class Run:
         if self._link is None:
             if len(self._unsent) < _MOST_WAITING:
                 self._unsent.append(message)
-        elif not self._link.send(message):
+        elif not self._link.send(message) and not self._link.closed:  # its exit has a better reason to tell
             self.end(failed("the worker does not read its channel", Manner.ABRUPT))
 
     def end(self, end: End) -> None:

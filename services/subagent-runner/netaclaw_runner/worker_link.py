@@ -67,6 +67,11 @@ class WorkerLink:
         """Its process id on this machine."""
         return self._handle.pid
 
+    @property
+    def closed(self) -> bool:
+        """Whether the worker has closed its channel; nothing reaches it then."""
+        return self._channel.closed
+
     def send(self, message: Message) -> bool:
         """Queue a message. False when it cannot reach the worker."""
         line = protocol.encode(self._run_id, message)

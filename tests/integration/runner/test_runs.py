@@ -20,7 +20,6 @@ from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolRoute
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta
 from netaclaw_chassis.errors import from_rpc
-from netaclaw_runner.limits import Limits
 from tests.integration.runner.rig import RunFollower, ScriptModel, alive, answer, gone, runner, task_envelope
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
@@ -367,26 +366,3 @@ async def test_status_names_what_runs_and_what_is_in_force(tmp_path: Path) -> No
     assert (status.max_workers, status.tool_hosts) == (7, 0)
     assert "process" in status.sandbox_in_force
     assert "landlock" in status.sandbox_missing
-
-
-async def test_two_hundred_short_workers_leave_no_zombie_and_no_descriptor(tmp_path: Path) -> None:
-    async def says(_call: ModelCall) -> AsyncIterator[ModelEvent]:
-        yield Finished(answer("hi"))
-
-    async with runner(tmp_path, ScriptModel(*[says] * 250), limits=Limits(hold_s=0.05)) as rig:
-        await asyncio.gather(*(rig.run() for _ in range(8)))
-        before = len(os.listdir("/proc/self/fd"))
-        gate = asyncio.Semaphore(8)
-
-        async def one() -> int:
-            async with gate:
-                run = await rig.run()
-                assert run.ended.state == COMPLETED
-                return run.events[0].started.pid
-
-        pids = await asyncio.gather(*(one() for _ in range(200)))
-        after = len(os.listdir("/proc/self/fd"))
-        assert not (await rig.status()).runs
-
-    assert not any(alive(pid) for pid in pids)
-    assert after <= before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,9 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
 from netaclaw_agent.loop import calls_of
-from netaclaw_runner.launcher import ExecLauncher, Launcher, LaunchError
+from netaclaw_runner.launcher import Launcher
 from netaclaw_runner.limits import Limits
-from netaclaw_runner.sandbox.options import LaunchOptions
-from netaclaw_runner.zygote.launcher import ZygoteLauncher
+from tests.integration.runner.launchers import LAUNCHERS, open_launcher
 from tests.integration.runner.rig import RunFollower, ScriptModel, runner, task_envelope
 from tests.integration.runner.test_tool_hosts import Host, opening
 
@@ -33,23 +31,9 @@ setsid -f sleep {mark} >/dev/null 2>&1 </dev/null
 """Five processes in sessions of their own, orphans among them."""
 
 
-@asynccontextmanager
-async def _launcher(kind: str) -> AsyncIterator[Launcher]:
-    if kind == "exec":
-        yield ExecLauncher()
-        return
-    launcher = ZygoteLauncher(default=LaunchOptions(writable=True, shell=True))
-    try:
-        await launcher.start()
-    except LaunchError as error:
-        pytest.skip(f"no zygote on this machine: {error}")
-    yield launcher
-    await launcher.close()
-
-
-@pytest.fixture(params=["exec", "zygote"])
+@pytest.fixture(params=LAUNCHERS)
 async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
-    async with _launcher(request.param) as made:
+    async with open_launcher(request.param) as made:
         yield made
 
 

@@ -39,6 +39,9 @@ def test_the_limits_are_the_ones_that_hold() -> None:
     assert f"exits within {limits.exit_s:g} s" in PAGE
     assert f"above\n{limits.result_bytes // 1024} KiB" in PAGE or f"{limits.result_bytes // 1024} KiB are cut" in PAGE
     assert f"({limits.unsent_bytes // 1024 // 1024} MiB unread)" in PAGE
+    assert f"first {limits.output_bytes // 1024} KiB are passed on" in PAGE
+    assert f"may send {limits.text_bytes // 1024 // 1024} MiB" in PAGE
+    assert f"more than {limits.transcript_bytes // 1024 // 1024} MiB" in PAGE
     assert f"the last {limits.child_log_bytes // 1024} KiB" in PAGE
 
 
