@@ -334,6 +334,18 @@ def alive(pid: int) -> bool:
     return state != "Z" or int(parent) == os.getpid()
 
 
+def sleeping(mark: int) -> list[int]:
+    """Processes of the machine that sleep for so many seconds, or are about to."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"%d" % mark in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
 async def gone(pid: int) -> None:
     """Wait for a process's end."""
     try:

@@ -70,6 +70,7 @@ async def test_a_line_of_a_foreign_run_ends_the_task_and_is_never_delivered(tmp_
 
 @pytest.mark.parametrize("name", ["worker-lines-01.jsonl", "worker-lines-02.txt"])
 async def test_noise_goes_to_the_childs_log_and_the_task_completes(tmp_path: Path, name: str) -> None:
+    """C37 and C38, with their inputs and 5 MB on stderr."""
     data = _ours((CASES / name).read_bytes())
     text = f"data = {data!r}.replace(b'\"r1\"', json.dumps(task['runId']).encode())\n"
     text += "start()\n" if name.endswith("txt") else ""
@@ -83,6 +84,7 @@ async def test_noise_goes_to_the_childs_log_and_the_task_completes(tmp_path: Pat
 
 
 async def test_a_line_over_the_cap_is_refused_by_name_and_fails_the_task(tmp_path: Path) -> None:
+    """C37: a line above our own stated limit."""
     text = """
 start()
 write(b'{"type": "tool_result", "content": "' + b"x" * 300_000 + b'"}\\n')
@@ -138,6 +140,7 @@ send("run_end", run="foreign", state=3, finalOutput="foreign")
 
 
 async def test_a_result_after_the_time_limit_is_not_delivered(tmp_path: Path) -> None:
+    """C16: the first end state wins."""
     text = "start()\nwhile receive()['type'] != 'cancel': pass\nend('too late')"
     ended = (await _run(tmp_path, text, envelope=task_envelope(timeout_ms=1500))).ended
 
@@ -145,6 +148,7 @@ async def test_a_result_after_the_time_limit_is_not_delivered(tmp_path: Path) ->
 
 
 async def test_a_result_after_a_cancel_is_not_delivered(tmp_path: Path) -> None:
+    """C16, with a cancel in the place of the clock."""
     text = "start()\nwhile receive()['type'] != 'cancel': pass\nend('too late')"
     async with runner(tmp_path, launcher=program(text), limits=QUICK) as rig:
         run = await rig.start()
@@ -235,6 +239,7 @@ end()
 
 
 async def test_policy_is_enforced_whatever_the_worker_asks(tmp_path: Path) -> None:
+    """C52: the worker itself sends the calls."""
     text = """
 start()
 for name in ("run_shell", "read_file", "delegate_task"):
@@ -312,6 +317,7 @@ end()
 
 
 async def test_a_large_result_is_cut_so_that_every_message_fits_the_wire(tmp_path: Path) -> None:
+    """C35: a tool returns 5 MiB of text."""
     text = """
 start()
 send("tool_call", callId="c1", toolName="read_file", argumentsJson="{}")
@@ -328,6 +334,7 @@ end("y" * 5_000_000)
 async def test_no_secret_of_the_runner_reaches_a_workers_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C53: canary values in the runner's environment."""
     for name in ("NETACLAW_OPENAI_API_KEY", "NETACLAW_DATABASE_URL", "UNRELATED"):
         monkeypatch.setenv(name, "canary-7f3a")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -64,6 +64,7 @@ asyncio.run(main())
 
 
 async def test_a_tool_that_prints_cannot_reach_the_channel(tmp_path: Path) -> None:
+    """C38, from the worker's side."""
     model = ScriptModel([("read_file", "{}")], "done")
     async with runner(tmp_path, model, launcher=ExecLauncher(NOISY_TOOL)) as rig:
         run = await rig.run()

@@ -16,7 +16,7 @@ from netaclaw_agent.loop import calls_of
 from netaclaw_runner.launcher import Launcher
 from netaclaw_runner.limits import Limits
 from tests.integration.runner.launchers import LAUNCHERS, open_launcher
-from tests.integration.runner.rig import RunFollower, ScriptModel, runner, task_envelope
+from tests.integration.runner.rig import RunFollower, ScriptModel, runner, sleeping, task_envelope
 from tests.integration.runner.test_tool_hosts import Host, opening
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
@@ -41,18 +41,6 @@ async def launcher(request: pytest.FixtureRequest) -> AsyncIterator[Launcher]:
 def mark(request: pytest.FixtureRequest) -> int:
     """A number of seconds to sleep that names this test's processes."""
     return 70_000 + abs(hash(request.node.nodeid)) % 10_000_000
-
-
-def sleeping(mark: int) -> list[int]:
-    """Processes of the machine that sleep so long, or are about to."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"%d" % mark in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
 
 
 def asks(command: str, **more: object) -> list[tuple[str, str]]:
