@@ -39,6 +39,7 @@ _DISABLED = ToolRoute.TOOL_ROUTE_DISABLED
 _WORKER_LOCAL = ToolRoute.TOOL_ROUTE_WORKER_LOCAL
 _PROXY = ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 _ALLOW = ToolApproval.TOOL_APPROVAL_ALLOW
+_CONFIG = "agent.subagent_config"
 
 _STRICTNESS = {
     SandboxMode.SANDBOX_MODE_OFF: 0,
@@ -249,9 +250,6 @@ async def run_call(
     ended.result.CopyFrom(result)
     state = ToolCallState.TOOL_CALL_STATE_FAILED if result.is_error else ToolCallState.TOOL_CALL_STATE_COMPLETED
     return _end(ended, state, result.content, is_error=result.is_error)
-
-
-_CONFIG = "agent.subagent_config"
 
 
 def _has_workspace(agent: Agent) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
 from netaclaw_agent.loop import calls_of
-from netaclaw_runner.launcher import Launcher
+from netaclaw_runner.launcher import BOOT, ExecLauncher, Launcher
 from netaclaw_runner.limits import Limits
 from tests.integration.runner.launchers import LAUNCHERS, open_launcher
 from tests.integration.runner.rig import RunFollower, ScriptModel, runner, sleeping, task_envelope
@@ -230,3 +232,22 @@ async def test_without_leave_no_command_runs(tmp_path: Path, agent: Agent, enabl
     assert ("run_shell" in [tool.tool_name for tool in model.calls[0].tools]) == enabled
     [result] = [event.tool_result for event in run.events if event.HasField("tool_result")]
     assert ("refused" in result.content) != enabled
+
+
+NO_LIST = BOOT.replace(
+    "sys.exit(main(options))",
+    "from netaclaw_runner.worker import offspring\noffspring._OWN_CHILDREN = '/nowhere'\nsys.exit(main(options))",
+)
+
+
+async def test_what_is_out_of_reach_is_said_and_never_waited_for(tmp_path: Path, mark: int) -> None:
+    """Neither a pid namespace nor a list of children: the command's own group is ended all the same."""
+    command = f"setsid -f sleep {mark} >/dev/null 2>&1; sleep {mark} & echo up"
+    _, result = await _run(tmp_path, ExecLauncher(NO_LIST), command)
+    left = sleeping(mark)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+
+    assert len(left) <= 1
+    assert result.content.startswith("up\n# some processes that it started could not be ended yet")
+    assert result.content.endswith("# exit code 0")
