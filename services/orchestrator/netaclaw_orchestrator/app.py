@@ -26,6 +26,7 @@ from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
 from netaclaw_orchestrator.live_session import Services
 from netaclaw_orchestrator.owners import Owners
+from netaclaw_orchestrator.prelude import Preludes
 from netaclaw_orchestrator.recovery import Recovery
 from netaclaw_orchestrator.service import ChatServicer
 from netaclaw_orchestrator.session_list import SessionList
@@ -66,7 +67,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             journal=journal,
             runner=RunnerServiceStub(runner),
             models=models,
-            settings=delegation,
+            preludes=Preludes(delegation),
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
@@ -74,7 +75,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         stack.push_async_callback(owners.close)
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
-        commands = SessionCommandServicer(instance_id, journal, reads, sessions)
+        commands = SessionCommandServicer(instance_id, journal, reads, sessions, owners)
         turns = ChatTurns(instance_id, journal, sessions, watcher)
         chat = ChatServicer(turns, sessions, watcher, owners, commands)
         tools = ToolServicer(AgentServiceStub(public), delegation)
@@ -84,7 +85,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         except PortInUse as error:
             raise StartError(str(error)) from error
         stack.push_async_callback(server.stop, 0.5)
-        instance = Instance(journal, instance_id, sessions.release)
+        instance = Instance(journal, instance_id, lambda: sessions.release(lost=True))
         instance.address = server.address
         await instance.start(settings.start_timeout_s)
         stack.push_async_callback(instance.close)
@@ -92,6 +93,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
 
         def noticed(notice: Notice) -> None:
             sessions.noticed(notice)
+            watcher.noticed(notice)
             session_list.noticed(notice)
 
         interval_s = instance.lease_s / CLAIMS_PER_LEASE

@@ -14,6 +14,7 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.sessions import Sessions, begin_request
 from netaclaw_orchestrator.turn import Waiting
 from netaclaw_orchestrator.validation import check_chat
@@ -66,8 +67,8 @@ class ChatTurns:
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:
             begin.request_id = new_id()  # receipts name the message
-        with translated():
-            begun = await self._journal.BeginTurn(begin, metadata=calls.outgoing())
+        early = self._sessions.call_early(owner_id, begin)
+        begun = await self._begun(begin, early)
         session_id = begun.session.session_id
         if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
             waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
@@ -76,15 +77,26 @@ class ChatTurns:
         elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
             events = self._joined(owner_id, session_id, begun.turn_id, begun.turn_start_seq)
         else:
-            events = self._started(owner_id, begun, begin)
+            events = self._started(owner_id, begun, begin, early)
         async for batch in events:
             yield batch
 
+    async def _begun(self, begin: BeginTurnRequest, early: EarlyCall | None) -> BeginTurnResponse:
+        """The store's answer; a call that was made early is dropped when no turn begins."""
+        answer = None
+        try:
+            with translated():
+                answer = await self._journal.BeginTurn(begin, metadata=calls.outgoing())
+            return answer
+        finally:
+            if early is not None and (answer is None or answer.outcome != BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED):
+                await early.drop()
+
     async def _started(
-        self, owner_id: str, begun: BeginTurnResponse, begin: BeginTurnRequest
+        self, owner_id: str, begun: BeginTurnResponse, begin: BeginTurnRequest, early: EarlyCall | None
     ) -> AsyncIterator[list[ChatEvent]]:
         session_id = begun.session.session_id
-        turn, subscription = await self._sessions.begin(owner_id, begun, begin)
+        turn, subscription = await self._sessions.begin(owner_id, begun, begin, early)
         try:
             async for batch in subscription.batches():
                 yield batch

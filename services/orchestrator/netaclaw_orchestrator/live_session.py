@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import grpc
@@ -14,6 +14,7 @@ from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
 from netaclaw.chat.v1.event_pb2 import StreamChannel
 from netaclaw.session.v1.entry_pb2 import Entry, Part, Session, TextPart, ThinkingPart
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import (
     BeginTurnRequest,
     BeginTurnResponse,
@@ -24,14 +25,14 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ReleaseSessionRequest,
 )
 from netaclaw_agent.models.catalogue import ModelCatalogue
-from netaclaw_agent.policy import SubagentSettings
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_orchestrator.prelude import EarlyCall, Prelude, Preludes
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.turn import Turn, Waiting
-from netaclaw_orchestrator.turn_context import TurnContext, policy_of
+from netaclaw_orchestrator.turn_context import TurnContext
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
@@ -52,7 +53,7 @@ class Services:
     journal: JournalServiceAsyncStub
     runner: RunnerServiceAsyncStub
     models: ModelCatalogue
-    settings: SubagentSettings
+    preludes: Preludes
     idle_s: float
 
 
@@ -73,6 +74,10 @@ class LiveSession:
         self.host: ToolHost | None = None
         self.path: list[Entry] = []
         """The path to the leaf where the last turn left it."""
+        self.prelude: Prelude | None = None
+        """The agent of the last turn, made ready."""
+        self.session: Session | None = None
+        """The session as the last turn began."""
         self.waiting: dict[str, Waiting] = {}
         """Messages that wait in the store's queue, by request id, in order."""
 
@@ -80,11 +85,16 @@ class LiveSession:
     def busy(self) -> bool:
         return self.turn is not None and not self.turn.ended.is_set()
 
-    async def begin(self, begun: BeginTurnResponse, request: BeginTurnRequest) -> Turn:
+    async def begin(self, begun: BeginTurnResponse, request: BeginTurnRequest, early: EarlyCall | None) -> Turn:
         """Build and start the turn that the store has begun."""
         path = await self._path(begun, request)
         user, placeholder = _made_entries(begun, request)
         context = self._context(begun.session, begun.turn_id, begun.agent, begun.presets)
+        if early is not None and early.fits(context.prelude, path):
+            context = replace(context, early=early)
+        elif early is not None:  # the agent or the tree was changed meanwhile
+            await early.drop()
+            context = replace(context, lost_usage=Usage(model_calls=1))
         self.turn = Turn(context, [*path, user], AnchorEntry(placeholder))
         self.turn.start()
         return self.turn
@@ -143,13 +153,20 @@ class LiveSession:
             generation=generation,
         )
 
-    async def close(self) -> None:
-        """Stop what runs without ending it, write out what is queued, end the tool host, give the lease back."""
+    async def close(self, *, lost: bool = False) -> None:
+        """Stop what runs without ending it, write out what is queued, end the tool host, give the lease back.
+
+        `lost`: the lease has run out, most likely because the store cannot be reached, so nothing is asked of it.
+        """
+        if lost:
+            self.writer.abandon()
         if self.turn is not None:
             await self.turn.stop()
         await self.writer.close()
         if self.host is not None:
             await self.host.close()
+        if lost:
+            return
         release = ReleaseSessionRequest(
             instance_id=self._services.instance_id, session_id=self.session_id, generation=self.writer.generation
         )
@@ -166,7 +183,9 @@ class LiveSession:
         presets: Sequence[Agent],
         batches: Mapping[str, Entry] | None = None,
     ) -> TurnContext:
-        policy = policy_of(agent, session, self._services.settings)
+        prelude = self._services.preludes.of(self.owner_id, agent, presets, session.workspace)
+        policy = prelude.parent.policy
+        self.prelude, self.session = prelude, session
         if self.host is not None and self.host.policy != policy:
             closing = asyncio.create_task(self.host.close())
             closing.add_done_callback(lambda done: done.exception())
@@ -179,15 +198,12 @@ class LiveSession:
             owner_id=self.owner_id,
             session=session,
             turn_id=turn_id,
-            agent=agent,
-            presets=presets,
+            prelude=prelude,
             writer=self.writer,
             publisher=self.publisher,
             runner=self._services.runner,
             models=self._services.models,
-            settings=self._services.settings,
             host=self.host,
-            policy=policy,
             batches=batches or {},
             on_taken=lambda request_id: self.waiting.pop(request_id, None),
         )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
+from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
+from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import (
     BeginTurnOutcome,
     BeginTurnRequest,
@@ -15,11 +19,15 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ClaimedTurn,
     Notice,
 )
+from netaclaw_agent.context import build_context
+from netaclaw_agent.loop import user_message
+from netaclaw_agent.model import ModelError
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.live_session import LiveSession, Services
+from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Publisher, Subscription
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.turn import Turn, Waiting
@@ -28,6 +36,11 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
     pass
 
 log = logging.getLogger(__name__)
+
+
+DEFAULT_WORKSPACE = "default"
+DEFAULT_AGENT = "assistant"
+"""What the store gives to sessions that name neither."""
 
 
 class Sessions:
@@ -64,15 +77,22 @@ class Sessions:
             self._publishers[session_id] = publisher
         return publisher
 
+    def publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
+        """Publish what a command has committed, where anybody reads."""
+        publisher = self._publishers.get(session_id)
+        if publisher is not None and events:
+            publisher.durable(events)
+
     def noticed(self, notice: Notice) -> None:
-        """Another writer changed a session: readers here that nobody feeds get what is new."""
+        """A session was changed: readers here get what another writer has committed."""
         publisher = self._publishers.get(notice.session_id)
-        if publisher is None or notice.session_id in self._live:
-            return
         if not notice.seq:  # deleted
-            self._publishers.pop(notice.session_id)
-            publisher.close()
-        elif notice.seq > publisher.seq:
+            self._spawn(self.drop(notice.session_id))
+        elif publisher is None or notice.seq <= publisher.seq:
+            return
+        elif notice.session_id in self._live:
+            publisher.expect(notice.seq)  # most often our own writer's, and on its way
+        else:
             self._fetch(notice.session_id, notice.owner_id)
 
     def unsubscribe(self, session_id: str, subscription: Subscription) -> None:
@@ -98,8 +118,36 @@ class Sessions:
         if live is not None:
             live.path = []
 
+    def call_early(self, owner_id: str, request: BeginTurnRequest) -> EarlyCall | None:
+        """Make the turn's first model call before the store has begun the turn, where all that it depends on is known.
+
+        That is so for a plain message to an idle session that is owned here, or to a new one, when the agent is the
+        one that answered last. A message that may join an earlier turn, or wait for one, is never called early.
+        """
+        plain = not (request.request_id or request.leaf_entry_id or request.agent_id or request.agent_name)
+        if not plain or request.when_busy != WhenBusy.WHEN_BUSY_REJECT:
+            return None
+        live = self.get(request.session_id, owner_id)
+        prelude, path, level = None, list[Entry](), ThinkingLevel.THINKING_LEVEL_UNSPECIFIED
+        if request.create_session:
+            prelude = self._services.preludes.known(owner_id, DEFAULT_WORKSPACE)
+        elif live is not None and not live.busy and live.path and live.session is not None:
+            prelude, path, level = live.prelude, live.path, live.session.thinking_level
+        if prelude is None or (prelude.parent.agent.name != DEFAULT_AGENT and request.create_session):
+            return None
+        try:
+            model = self._services.models.get(prelude.parent.agent.model)
+        except ModelError:
+            return None  # the turn itself says so
+        messages = [*build_context(path), user_message(request.content)]
+        return EarlyCall(prelude, model, prelude.call(messages, level), [entry.entry_id for entry in path])
+
     async def begin(
-        self, owner_id: str, begun: BeginTurnResponse, request: BeginTurnRequest
+        self,
+        owner_id: str,
+        begun: BeginTurnResponse,
+        request: BeginTurnRequest,
+        early: EarlyCall | None = None,
     ) -> tuple[Turn, Subscription]:
         """Start the turn that the store has begun, and read its events from the first one on."""
         session_id = begun.session.session_id
@@ -107,7 +155,7 @@ class Sessions:
         live.publisher.start_at(begun.turn_start_seq)
         subscription = live.publisher.subscribe()
         live.publisher.durable(begun.events)
-        turn = await live.begin(begun, request)
+        turn = await live.begin(begun, request, early)
         self._spawn(self._after(live, turn))
         return turn, subscription
 
@@ -154,14 +202,14 @@ class Sessions:
         if publisher is not None:
             publisher.close()
 
-    async def release(self) -> None:
-        """Give every lease back. Running turns are stopped, not ended: whoever takes them over goes on with them."""
+    async def release(self, *, lost: bool = False) -> None:
+        """Give every lease back, unless they are lost. Running turns are stopped, not ended: others go on with them."""
         for timer in self._idle.values():
             timer.cancel()
         self._idle.clear()
         owned, self._live = list(self._live.values()), {}
         if owned:
-            await asyncio.wait([asyncio.create_task(live.close()) for live in owned])
+            await asyncio.wait([asyncio.create_task(live.close(lost=lost)) for live in owned])
         for live in owned:
             publisher = self._publishers.pop(live.session_id, None)
             if publisher is not None:

@@ -9,18 +9,17 @@ from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCall
 from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
-from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK, parse_delegation
+from netaclaw_agent.tools.delegation import parse_delegation
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
-from netaclaw_orchestrator.delegation.sources import Parent, plan_children
+from netaclaw_orchestrator.delegation.sources import plan_children
+from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.turn_context import TurnContext
 from netaclaw_orchestrator.usage import add_usage
-
-DELEGATE_TOOLS = frozenset({DELEGATE_TASK, DELEGATE_PARALLEL})
 
 _UNRUN = {
     ToolCallState.TOOL_CALL_STATE_CANCELLED: "stopped while running; it may have had effect",
@@ -33,12 +32,12 @@ _UNRUN = {
 class ToolCalls:
     """Runs the calls of a turn's messages and keeps its delegations."""
 
-    def __init__(self, context: TurnContext, parent: Parent) -> None:
+    def __init__(self, context: TurnContext) -> None:
         self._context = context
-        self._parent = parent
+        self._parent = context.prelude.parent
         self._batches: list[Batch] = []
         self._anchor: AnchorEntry | None = None
-        self.box = resolve(context.policy, self._bind, KNOWN_TOOLS)
+        self.box = resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
         self.count = 0
         """Calls run so far."""
 
@@ -86,11 +85,9 @@ class ToolCalls:
         return None
 
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
-        if manifest.tool_name in DELEGATE_TOOLS:
-            return self._delegate
-        if manifest.needs_workspace and route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY:
-            return self._context.host.run
-        return None
+        if not runs_here(manifest, route):
+            return None
+        return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
         groups: list[list[ToolCallPart]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -26,15 +26,12 @@ from netaclaw.store.v1.journal_service_pb2 import (
     Write,
 )
 from netaclaw_agent.context import build_context
-from netaclaw_agent.guidance import supervisor_system_prompt
 from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
-from netaclaw_agent.model import Model, ModelCall, ModelError
-from netaclaw_agent.policy import effective_subagent_config
+from netaclaw_agent.model import Model, ModelError, ModelEvent
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.answer import AnswerStream
-from netaclaw_orchestrator.delegation.sources import Parent, allowed_presets
 from netaclaw_orchestrator.tool_calls import ToolCalls
 from netaclaw_orchestrator.turn_context import TurnContext
 from netaclaw_orchestrator.usage import add_usage
@@ -71,10 +68,9 @@ class Turn:
         self.lost = False
         """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
         self._steering: list[Waiting] = []
-        config = effective_subagent_config(context.agent, context.settings)
-        parent = Parent(context.agent, context.policy, context.presets, config, context.settings)
-        self._system = supervisor_system_prompt(context.agent, allowed_presets(parent), config)
-        self._tools = ToolCalls(context, parent)
+        self._early = context.early
+        self._tools = ToolCalls(context)
+        add_usage(self._usage, context.lost_usage)
         for entry in self.path:  # what the turn did before it was taken over
             if entry.turn_id == context.turn_id and entry.HasField("assistant"):
                 add_usage(self._usage, entry.assistant.usage)
@@ -140,16 +136,10 @@ class Turn:
         anchor, committed = self._next_anchor()
         context = self._context
         model = context.models.get(context.agent.model)
-        call = ModelCall(
-            system=self._system,
-            messages=transcript,
-            tools=self._tools.box.manifests,
-            thinking_level=context.session.thinking_level or context.agent.thinking_level,
-        )
         answer = AnswerStream(context.publisher, self.turn_id, anchor.entry_id, model.name, attempt=anchor.attempt)
         self._answer = answer
         try:
-            async with aclosing(model.stream(call, new_id=new_id)) as events:  # type: ignore[type-var]  # a generator
+            async with aclosing(self._stream(model, transcript)) as events:
                 async for event in events:
                     if committed is not None:  # no delta before its entry is committed; the call is under way meanwhile
                         await committed
@@ -166,6 +156,18 @@ class Turn:
             raise ModelError("the model's stream ended without a message")
         self._complete(anchor, answer.message, model)
         return answer.message
+
+    async def _stream(self, model: Model, transcript: Sequence[Message]) -> AsyncGenerator[ModelEvent, None]:
+        """The model's events, of the call that was begun ahead where there is one."""
+        early, self._early = self._early, None
+        if early is not None:
+            stream = early.stream()
+        else:
+            call = self._context.prelude.call(transcript, self._context.session.thinking_level)
+            stream = model.stream(call, new_id=new_id)
+        async with aclosing(stream):  # type: ignore[type-var]  # both are generators
+            async for event in stream:
+                yield event
 
     async def run_tools(self, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
         assert self._anchor is not None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1.entry_pb2 import Entry, Session
-from netaclaw.tool.v1.tool_pb2 import ToolPolicy
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.models.catalogue import ModelCatalogue
-from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
 from netaclaw_orchestrator.journal import JournalWriter
+from netaclaw_orchestrator.prelude import EarlyCall, Prelude
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
 
@@ -26,22 +26,23 @@ class TurnContext:
     owner_id: str
     session: Session
     turn_id: str
-    agent: Agent
-    presets: Sequence[Agent]
-    """Published agents of the owner."""
+    prelude: Prelude
+    """The agent that answers, made ready."""
     writer: JournalWriter
     publisher: Publisher
     runner: RunnerServiceAsyncStub
     models: ModelCatalogue
-    settings: SubagentSettings
     host: ToolHost
-    policy: ToolPolicy
+    early: EarlyCall | None = None
+    """The first model call, where it was begun ahead of the turn."""
+    lost_usage: Usage = field(default_factory=Usage)
+    """What a call that was begun ahead and dropped has cost."""
     on_taken: Callable[[str], object] = lambda request_id: None
     """Told the request id of a waiting message that has entered the turn."""
     batches: Mapping[str, Entry] = field(default_factory=dict)
     """Delegations that a dead owner left unfinished: batch entries by the id of their call."""
 
-
-def policy_of(agent: Agent, session: Session, settings: SubagentSettings) -> ToolPolicy:
-    """The main agent's policy in its session."""
-    return main_policy(agent, scene=Scene.SUPERVISOR, workspace=session.workspace, settings=settings)
+    @property
+    def agent(self) -> Agent:
+        """The agent that answers."""
+        return self.prelude.parent.agent

@@ -1,0 +1,138 @@
+"""What a turn's model calls depend on besides the messages, and the first call made ahead of time.
+
+When everything that the first model call depends on is known here, the call is made while the store commits the turn's
+beginning. Nothing of it is shown before the commit; when the beginning turns out otherwise, it is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
+from netaclaw.session.v1.entry_pb2 import Entry, Message, ToolCallPart, ToolResult
+from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolPolicy, ToolRoute, ToolRuntimeRoute
+from netaclaw_agent.guidance import supervisor_system_prompt
+from netaclaw_agent.model import Model, ModelCall, ModelEvent
+from netaclaw_agent.policy import Scene, SubagentSettings, effective_subagent_config, main_policy, resolve
+from netaclaw_agent.tool import Handler
+from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK
+from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.delegation.sources import Parent, allowed_presets
+
+MAX_PRELUDES = 256
+DELEGATE_TOOLS = frozenset({DELEGATE_TASK, DELEGATE_PARALLEL})
+
+
+@dataclass(frozen=True, slots=True)
+class Prelude:
+    """An agent made ready to answer in a workspace."""
+
+    workspace: str
+    parent: Parent
+    """The agent with its policy, presets and delegation settings."""
+    system: str
+    tools: Sequence[ToolManifest]
+    """What the model sees; `resolve` binds exactly these."""
+
+    def fits(self, agent: Agent, presets: Sequence[Agent], workspace: str) -> bool:
+        """Whether it was made of these."""
+        known = self.parent
+        return workspace == self.workspace and agent == known.agent and list(presets) == list(known.presets)
+
+    def call(self, messages: Sequence[Message], thinking_level: ThinkingLevel) -> ModelCall:
+        """A model call on a transcript."""
+        level = thinking_level or self.parent.agent.thinking_level
+        return ModelCall(system=self.system, messages=messages, tools=self.tools, thinking_level=level)
+
+
+def make_prelude(agent: Agent, presets: Sequence[Agent], workspace: str, settings: SubagentSettings) -> Prelude:
+    """Derive policy, prompt and visible tools."""
+    policy = main_policy(agent, scene=Scene.SUPERVISOR, workspace=workspace, settings=settings)
+    config = effective_subagent_config(agent, settings)
+    parent = Parent(agent, policy, list(presets), config, settings)
+    system = supervisor_system_prompt(agent, allowed_presets(parent), config)
+    return Prelude(workspace, parent, system, _visible(policy))
+
+
+class Preludes:
+    """The last prelude of each owner and workspace: most turns are answered by the same agent as the one before."""
+
+    def __init__(self, settings: SubagentSettings) -> None:
+        self._settings = settings
+        self._known: dict[tuple[str, str], Prelude] = {}
+
+    def of(self, owner_id: str, agent: Agent, presets: Sequence[Agent], workspace: str) -> Prelude:
+        """The prelude of these, the known one where it fits."""
+        known = self._known.get((owner_id, workspace))
+        if known is not None and known.fits(agent, presets, workspace):
+            return known
+        made = make_prelude(agent, presets, workspace, self._settings)
+        if len(self._known) >= MAX_PRELUDES:
+            self._known.pop(next(iter(self._known)))
+        self._known[owner_id, workspace] = made
+        return made
+
+    def known(self, owner_id: str, workspace: str) -> Prelude | None:
+        """The last one that was made for these."""
+        return self._known.get((owner_id, workspace))
+
+
+def runs_here(manifest: ToolManifest, route: ToolRuntimeRoute) -> bool:
+    """Whether the main agent has a handler for the tool: delegation, or the session's tool host."""
+    if manifest.tool_name in DELEGATE_TOOLS:
+        return True
+    return manifest.needs_workspace and route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
+
+
+def _visible(policy: ToolPolicy) -> list[ToolManifest]:
+    def bind(manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
+        return _unused if runs_here(manifest, route) else None
+
+    return resolve(policy, bind, KNOWN_TOOLS).manifests
+
+
+async def _unused(call: ToolCallPart) -> ToolResult:
+    raise AssertionError(call.tool_name)  # only its presence counts
+
+
+class EarlyCall:
+    """A model call that was begun before its turn was."""
+
+    def __init__(self, prelude: Prelude, model: Model, call: ModelCall, path: Sequence[str]) -> None:
+        """`path`: ids of the entries before the new message, of which the call was made."""
+        self._prelude = prelude
+        self._path = list(path)
+        self._events = model.stream(call, new_id=new_id)
+        self._first: asyncio.Task[ModelEvent] = asyncio.create_task(_next(self._events))
+
+    def fits(self, prelude: Prelude, path: Sequence[Entry]) -> bool:
+        """Whether the turn that has begun would make this very call."""
+        return prelude is self._prelude and [entry.entry_id for entry in path] == self._path
+
+    async def stream(self) -> AsyncIterator[ModelEvent]:
+        """The call's events from the first one on. Raises ModelError as the call itself would."""
+        try:
+            yield await self._first
+            async for event in self._events:
+                yield event
+        finally:
+            await self.drop()
+
+    async def drop(self) -> None:
+        """End the call. Idempotent."""
+        self._first.cancel()
+        await asyncio.wait([self._first])
+        if not self._first.cancelled():
+            self._first.exception()  # seen
+        closing = getattr(self._events, "aclose", None)
+        if closing is not None:
+            with contextlib.suppress(RuntimeError):  # still running: its reader closes it
+                await closing()
+
+
+async def _next(events: AsyncIterator[ModelEvent]) -> ModelEvent:
+    return await anext(events)
