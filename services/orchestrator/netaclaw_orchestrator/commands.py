@@ -17,10 +17,12 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.validation import check_id, require_ids
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceAsyncStub
     from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
@@ -35,12 +37,18 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     """Changes sessions."""
 
     def __init__(
-        self, instance_id: str, journal: JournalServiceAsyncStub, reads: SessionServiceAsyncStub, sessions: Sessions
+        self,
+        instance_id: str,
+        journal: JournalServiceAsyncStub,
+        reads: SessionServiceAsyncStub,
+        sessions: Sessions,
+        owners: Owners,
     ) -> None:
         self._instance_id = instance_id
         self._journal = journal
         self._reads = reads
         self._sessions = sessions
+        self._owners = owners
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         wrong = Violations()
@@ -82,7 +90,12 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     async def SwitchLeaf(self, request: pb.SwitchLeafRequest, context: Context) -> pb.SwitchLeafResponse:
         require_ids(session_id=request.session_id, leaf_entry_id=request.leaf_entry_id)
         owner_id = calls.owner_id()
-        generation = await self._acquire(request.session_id, owner_id)
+        try:
+            generation = await self._acquire(request.session_id, owner_id)
+        except NetaclawError as error:
+            owner = self._named_owner(error, context)
+            with translated():
+                return await owner.SwitchLeaf(request, metadata=onward(owner_id))
         with translated():
             asked = journal_pb.SwitchLeafRequest(
                 owner_id=owner_id,
@@ -115,7 +128,12 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     async def DeleteBranch(self, request: pb.DeleteBranchRequest, context: Context) -> pb.DeleteBranchResponse:
         require_ids(session_id=request.session_id, entry_id=request.entry_id)
         owner_id = calls.owner_id()
-        generation = await self._acquire(request.session_id, owner_id)
+        try:
+            generation = await self._acquire(request.session_id, owner_id)
+        except NetaclawError as error:
+            owner = self._named_owner(error, context)
+            with translated():
+                return await owner.DeleteBranch(request, metadata=onward(owner_id))
         asked = journal_pb.DeleteBranchRequest(
             owner_id=owner_id, session_id=request.session_id, generation=generation, entry_id=request.entry_id
         )
@@ -155,8 +173,14 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         return done.deleted_session_ids
 
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
-        if events:
-            self._sessions.publisher(session_id, calls.owner_id()).durable(events)
+        self._sessions.publish(session_id, events)
+
+    def _named_owner(self, error: NetaclawError, context: Context) -> SessionCommandServiceAsyncStub:
+        """The owner that a refused command names. Raises the error again when there is none, or it was passed on."""
+        address = owner_address(error)
+        if not address or forwarded(context):
+            raise error
+        return self._owners.commands_at(address)
 
     async def _acquire(self, session_id: str, owner_id: str) -> int:
         """The lease's generation of an idle session. Raises TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND."""

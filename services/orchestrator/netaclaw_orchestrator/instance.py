@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
 log = logging.getLogger(__name__)
 
 BEATS_PER_LEASE = 5
+FIRST_BEAT_S = 1.0
 
 
 class Instance:
@@ -73,7 +74,7 @@ class Instance:
             await asyncio.sleep(self._lease_s / BEATS_PER_LEASE)  # the heartbeat's own period
             sent = loop.time()
             try:
-                await self._beat()
+                await self._beat(timeout_s=max(deadline - sent, 0.0))  # a store in silence does not prolong a lease
                 deadline = sent + self._lease_s
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc(error)
@@ -85,8 +86,8 @@ class Instance:
                     self._incarnation_id = new_id()
                     deadline = loop.time() + self._lease_s
 
-    async def _beat(self) -> None:
-        response = await self._journal.Heartbeat(self._request(), timeout=max(self._lease_s / 2, 1.0))
+    async def _beat(self, timeout_s: float = FIRST_BEAT_S) -> None:
+        response = await self._journal.Heartbeat(self._request(), timeout=timeout_s)
         self._lease_s = response.lease_ms / 1000
 
     def _request(self, *, leaving: bool = False) -> HeartbeatRequest:

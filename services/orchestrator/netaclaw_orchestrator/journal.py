@@ -71,7 +71,7 @@ class JournalWriter:
     def seal(self) -> None:
         """Refuse everything that is appended from now on; what was appended before is still written."""
         if self._failure is None:
-            self._failure = NetaclawError(Reason.REASON_SHUTTING_DOWN, "the session is given to another owner")
+            self._failure = lease_lost()
 
     async def append(self, *writes: Write) -> None:
         """Commit the writes atomically, in order after all earlier ones, and publish their events.
@@ -94,6 +94,13 @@ class JournalWriter:
             self._pump = asyncio.create_task(self._run())
         return done
 
+    def abandon(self) -> None:
+        """The lease has run out: what is queued or under way is given up, whatever becomes of it."""
+        self.seal()
+        if self._pump is not None:
+            self._pump.cancel()
+        self._drop_call()
+
     async def close(self) -> None:
         """Write out what is queued, then end the stream."""
         if self._pump is not None:
@@ -108,6 +115,9 @@ class JournalWriter:
                 events = await self._events_of(response)
             except NetaclawError as error:
                 self._fail(error, batch)
+                return
+            except asyncio.CancelledError:
+                self._fail(self._failure or lease_lost(), batch)
                 return
             self._publisher.durable(events)
             for waiting in batch:
@@ -198,6 +208,11 @@ def translated() -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         raise from_rpc(error) from error
+
+
+def lease_lost() -> NetaclawError:
+    """SHUTTING_DOWN: the session is left to another owner."""
+    return NetaclawError(Reason.REASON_SHUTTING_DOWN, "the session is given to another owner")
 
 
 def lost(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ import grpc
 
 from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceStub
 from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest
 from netaclaw_chassis import calls
 from netaclaw_chassis.channel import connect
@@ -16,6 +17,7 @@ from netaclaw_orchestrator.journal import translated
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceAsyncStub
+    from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceAsyncStub
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
     from netaclaw_orchestrator.sessions import Sessions
 
@@ -42,23 +44,33 @@ class Owners:
 
         Raises NetaclawError: SESSION_NOT_FOUND, or when the store cannot be asked.
         """
+        address = await self.address(session_id, owner_id)
+        return self.at(address) if address else None
+
+    async def address(self, session_id: str, owner_id: str) -> str:
+        """Where `elsewhere` is reached; empty when there is no other owner. Raises as it does."""
         if self._sessions.get(session_id, owner_id) is not None:
-            return None
+            return ""
         with translated():
             request = GetOwnerRequest(owner_id=owner_id, session_id=session_id)
             found = await self._journal.GetOwner(request, metadata=calls.outgoing(owner_id))
-        if not found.address or found.instance_id == self._instance_id:
-            return None
-        return self.at(found.address)
+        return "" if found.instance_id == self._instance_id else found.address
 
     def at(self, address: str) -> ChatServiceAsyncStub:
         """A stub of the instance at host:port."""
+        return ChatServiceStub(self._channel(address))
+
+    def commands_at(self, address: str) -> SessionCommandServiceAsyncStub:
+        """The same for commands."""
+        return SessionCommandServiceStub(self._channel(address))
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
         channel = self._channels.get(address)
         if channel is None:
             if len(self._channels) >= MAX_CHANNELS:  # instances come and go; an old one is not missed
                 self._channels.pop(next(iter(self._channels)))
             channel = self._channels[address] = connect(address)
-        return ChatServiceStub(channel)
+        return channel
 
 
 def owner_address(error: NetaclawError) -> str:

@@ -116,6 +116,7 @@ class Publisher:
         self._soon = False
         self._closed = False
         self._known = False
+        self._expected = 0
         self.seq = 0
         """Seq of the last durable event that was published, or from which publishing begins."""
 
@@ -155,8 +156,14 @@ class Publisher:
         for seq in [seq for seq in self._held if seq <= self.seq]:
             del self._held[seq]
         self.flush()
-        if self._held and self._gap_timer is None and not self._closed:
-            self._gap_timer = asyncio.get_running_loop().call_later(GAP_S, self._report_gap)
+        if self._held:
+            self._wait_for_gap()
+
+    def expect(self, seq: int) -> None:
+        """Somebody has committed events up to a seq; those that do not come soon are a gap."""
+        self._expected = max(self._expected, seq)
+        if self._known and self._expected > self.seq:
+            self._wait_for_gap()
 
     def dirty_streams(self) -> Iterator[tuple[tuple[str, str], StreamState]]:
         """(entry id, task id) and text of what is being written and has grown since it was asked last."""
@@ -209,9 +216,13 @@ class Publisher:
         self.seq = event.seq
         self._pending.append(event)
 
+    def _wait_for_gap(self) -> None:
+        if self._gap_timer is None and not self._closed:
+            self._gap_timer = asyncio.get_running_loop().call_later(GAP_S, self._report_gap)
+
     def _report_gap(self) -> None:
         self._gap_timer = None
-        if self._held:
+        if self._held or self._expected > self.seq:
             self._on_gap(self.seq)
 
     def _on_timer(self) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import grpc
 
-from netaclaw.chat.v1.chat_service_pb2 import WatchRequest, WatchTarget
+from netaclaw.chat.v1.chat_service_pb2 import WatchRequest, WatchResponse, WatchTarget
 from netaclaw.chat.v1.event_pb2 import ChatEvent, Heartbeat
-from netaclaw.session.v1.entry_pb2 import EntryState
-from netaclaw.store.v1.journal_service_pb2 import ReadEventsRequest
-from netaclaw_chassis.errors import from_rpc
+from netaclaw.session.v1.entry_pb2 import EntryKind, EntryState
+from netaclaw.store.v1.journal_service_pb2 import Notice, ReadEventsRequest
+from netaclaw_chassis.errors import NetaclawError, from_rpc
 from netaclaw_orchestrator.delegation.batch import ENDED
 from netaclaw_orchestrator.journal import read_events
 from netaclaw_orchestrator.owners import Owners, onward
@@ -20,12 +23,27 @@ from netaclaw_orchestrator.session_list import SessionList
 from netaclaw_orchestrator.sessions import Sessions
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceAsyncStub
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
+log = logging.getLogger(__name__)
+
 RETRY_S = 0.2
+BEHIND_S = 0.5
+"""How long an owner may take to send what the store has told of, until it is asked who the owner is."""
 MERGE_QUEUE = 64
 """Batches waiting between the followed sessions and their one reader."""
+
+
+@dataclass(eq=False, slots=True)
+class _Relay:
+    """A session that is followed at its owner."""
+
+    address: str
+    seq: int
+    """Of the last durable event that came."""
+    told: int = 0
+    """Of the last one that is known to be committed."""
+    behind: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Watcher:
@@ -45,6 +63,14 @@ class Watcher:
         self._owners = owners
         self._session_list = session_list
         self._heartbeat_s = heartbeat_s
+        self._relays: dict[str, set[_Relay]] = {}
+
+    def noticed(self, notice: Notice) -> None:
+        """A session was changed: an owner that does not send what was written is looked after."""
+        for relay in self._relays.get(notice.session_id, ()):
+            relay.told = max(relay.told, notice.seq)
+            if relay.told > relay.seq:
+                relay.behind.set()
 
     async def watch(
         self, owner_id: str, targets: Sequence[WatchTarget], *, here: bool = False, session_list: bool = False
@@ -57,8 +83,9 @@ class Watcher:
 
         async def pour(target: WatchTarget) -> None:
             follow = self._local if here else self.follow
-            async for batch in follow(owner_id, target.session_id, target.after_seq):
-                await merged.put(batch)
+            async with aclosing(follow(owner_id, target.session_id, target.after_seq)) as batches:
+                async for batch in batches:
+                    await merged.put(batch)
 
         async def pour_list() -> None:
             async for batch in self._session_list.follow(owner_id):
@@ -84,48 +111,74 @@ class Watcher:
             for task in pouring:
                 task.cancel()
 
-    async def follow(self, owner_id: str, session_id: str, after_seq: int) -> AsyncIterator[list[ChatEvent]]:
+    async def follow(self, owner_id: str, session_id: str, after_seq: int) -> AsyncGenerator[list[ChatEvent], None]:
         """One session's events after a seq; an idle stream carries heartbeats.
 
-        Follows the session wherever it is owned. Ends when it is deleted, or this instance stops. Raises NetaclawError:
+        Follows the session wherever its turns run. Ends when this instance stops. Raises NetaclawError:
         SESSION_NOT_FOUND, SEQ_OUT_OF_RANGE, SLOW_READER.
         """
         mark = after_seq
         while True:
-            other = await self._owners.elsewhere(session_id, owner_id)
+            address = await self._owners.address(session_id, owner_id)
             batches = (
-                self._local(owner_id, session_id, mark)
-                if other is None
-                else self._remote(other, owner_id, session_id, mark)
+                self._remote(_Relay(address, mark), owner_id, session_id)
+                if address
+                else self._local(owner_id, session_id, mark)
             )
-            async for batch in batches:
-                mark = max(mark, *(event.seq for event in batch))
-                yield batch
+            async with aclosing(batches):
+                async for batch in batches:
+                    mark = max(mark, *(event.seq for event in batch))
+                    yield batch
             if self._sessions.closing:
                 return
 
-    async def _remote(
-        self, owner: ChatServiceAsyncStub, owner_id: str, session_id: str, after_seq: int
-    ) -> AsyncIterator[list[ChatEvent]]:
-        """The same, asked of the owner; ends when it cannot be reached any more."""
-        request = WatchRequest(targets=[WatchTarget(session_id=session_id, after_seq=after_seq)])
-        call = owner.Watch(request, metadata=onward(owner_id))
+    async def _remote(self, relay: _Relay, owner_id: str, session_id: str) -> AsyncGenerator[list[ChatEvent], None]:
+        """The same, asked of the owner; ends when it is the owner no more, or cannot be reached."""
+        request = WatchRequest(targets=[WatchTarget(session_id=session_id, after_seq=relay.seq)])
+        call = self._owners.at(relay.address).Watch(request, metadata=onward(owner_id))
+        moving = asyncio.create_task(self._until_moved(relay, owner_id, session_id))
+        self._relays.setdefault(session_id, set()).add(relay)
         try:
-            async for response in call:
-                yield list(response.events)
+            while (response := await _first(call.read(), moving)) is not None:
+                events = list(response.events)
+                relay.seq = max(relay.seq, *(event.seq for event in events))
+                yield events
         except grpc.aio.AioRpcError as error:
             failure = from_rpc(error)
             if failure.code is not grpc.StatusCode.UNAVAILABLE:
                 raise failure from error
         finally:
             call.cancel()
+            moving.cancel()
+            self._relays[session_id].discard(relay)
+            if not self._relays[session_id]:
+                del self._relays[session_id]
         await asyncio.sleep(RETRY_S)  # the lease of a dead owner has to run out first
 
-    async def _local(self, owner_id: str, session_id: str, after_seq: int) -> AsyncIterator[list[ChatEvent]]:
-        """Replay, subscribe before the last page, then live; ends when the publisher closes."""
+    async def _until_moved(self, relay: _Relay, owner_id: str, session_id: str) -> None:
+        """Returns when events that are known to be committed do not come, since the session has another owner now."""
+        while True:
+            await relay.behind.wait()
+            await asyncio.sleep(BEHIND_S)  # they are most often on their way
+            if relay.told <= relay.seq:
+                relay.behind.clear()
+                continue
+            try:
+                if await self._owners.address(session_id, owner_id) != relay.address:
+                    return
+            except NetaclawError as error:
+                log.info("owner not known", extra={"session_id": session_id, "reason": error.reason_name})
+
+    async def _local(self, owner_id: str, session_id: str, after_seq: int) -> AsyncGenerator[list[ChatEvent], None]:
+        """Replay, subscribe before the last page, then live.
+
+        Ends when the publisher closes, and when a turn is found to run on another instance: its text is live there.
+        """
         mark = after_seq
+        running = ""
         async for events in self._replay(owner_id, session_id, mark):
             mark = events[-1].seq
+            running = _running(events, running)
             yield events
         publisher = self._sessions.publisher(session_id, owner_id)
         subscription = publisher.subscribe()
@@ -134,8 +187,11 @@ class Watcher:
             async for events in self._replay(owner_id, session_id, mark):
                 mark = events[-1].seq
                 final.update(key for event in events if (key := _finished(event)) is not None)
+                running = _running(events, running)
                 yield events
             publisher.start_at(mark)
+            if running and await self._owners.elsewhere(session_id, owner_id) is not None:
+                return
             started = [event for event in subscription.snapshots if _stream_key(event) not in final]
             if started:
                 yield started
@@ -145,8 +201,12 @@ class Watcher:
                     continue
                 fresh = [event for event in batch if _is_fresh(event, mark, final)]
                 if fresh:
-                    mark = max(mark, *(event.seq for event in fresh))
+                    newest = max(event.seq for event in fresh)
+                    mark = max(mark, newest)
+                    running = _running(fresh, running)
                     yield fresh
+                    if running and newest and await self._owners.elsewhere(session_id, owner_id) is not None:
+                        return
         finally:
             self._sessions.unsubscribe(session_id, subscription)
 
@@ -160,6 +220,27 @@ class Watcher:
         event = ChatEvent(session_id=session_id, heartbeat=Heartbeat(seq=seq))
         event.time.GetCurrentTime()
         return event
+
+
+async def _first(reading: Awaitable[object], moving: asyncio.Task[None]) -> WatchResponse | None:
+    """The next message; None at the end of the stream, and when the session has moved before."""
+    message = asyncio.ensure_future(reading)
+    try:
+        await asyncio.wait([message, moving], return_when=asyncio.FIRST_COMPLETED)
+        response = message.result() if message.done() else None
+    finally:
+        message.cancel()
+    return response if isinstance(response, WatchResponse) else None
+
+
+def _running(events: Sequence[ChatEvent], turn_id: str) -> str:
+    """The turn that runs after these events, when `turn_id` ran before them; empty when none does."""
+    for event in events:
+        if event.session_entry_added.entry.kind == EntryKind.ENTRY_KIND_USER:
+            turn_id = event.turn_id
+        elif event.WhichOneof("event") in ("done", "error") and event.turn_id == turn_id:
+            turn_id = ""
+    return turn_id
 
 
 def _is_fresh(event: ChatEvent, mark: int, final: set[tuple[str, str]]) -> bool:
