@@ -19,6 +19,7 @@ from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
+from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
@@ -75,10 +76,14 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         stack.push_async_callback(owners.close)
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
-        commands = SessionCommandServicer(instance_id, journal, reads, sessions, owners)
+        agents = AgentServiceStub(public)
+        summaries = BranchSummaries(journal, agents, models, sessions)
+        commands = SessionCommandServicer(
+            instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
+        )
         turns = ChatTurns(instance_id, journal, sessions, watcher)
         chat = ChatServicer(turns, sessions, watcher, owners, commands)
-        tools = ToolServicer(AgentServiceStub(public), delegation)
+        tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools))
         try:
             await server.start()

@@ -11,11 +11,12 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import session_command_service_pb2 as pb
 from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceServicer
-from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest
+from netaclaw.session.v1.session_service_pb2 import GetSessionRequest, GetSessionTreeRequest
 from netaclaw.store.v1 import journal_service_pb2 as journal_pb
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
 from netaclaw_orchestrator.sessions import Sessions
@@ -41,14 +42,17 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         instance_id: str,
         journal: JournalServiceAsyncStub,
         reads: SessionServiceAsyncStub,
+        *,
         sessions: Sessions,
         owners: Owners,
+        summaries: BranchSummaries,
     ) -> None:
         self._instance_id = instance_id
         self._journal = journal
         self._reads = reads
         self._sessions = sessions
         self._owners = owners
+        self._summaries = summaries
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         wrong = Violations()
@@ -97,6 +101,12 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             with translated():
                 return await owner.SwitchLeaf(request, metadata=onward(owner_id))
         with translated():
+            reading = GetSessionRequest(session_id=request.session_id)
+            session = (await self._reads.GetSession(reading, metadata=calls.outgoing(owner_id))).session
+        summary = ""
+        if request.summarize:
+            summary = await self._summaries.summarize(owner_id, session, request.leaf_entry_id, request.instructions)
+        with translated():
             asked = journal_pb.SwitchLeafRequest(
                 owner_id=owner_id,
                 session_id=request.session_id,
@@ -104,9 +114,12 @@ class SessionCommandServicer(SessionCommandServiceServicer):
                 leaf_entry_id=request.leaf_entry_id,
             )
             done = await self._journal.SwitchLeaf(asked, metadata=calls.outgoing())
+        self._publish(request.session_id, done.events)
+        if summary:
+            await self._summaries.write(owner_id, session, generation, request.leaf_entry_id, summary)
+        with translated():
             tree = GetSessionTreeRequest(session_id=request.session_id)
             page = await self._reads.GetSessionTree(tree, metadata=calls.outgoing(owner_id))
-        self._publish(request.session_id, done.events)
         return pb.SwitchLeafResponse(session=page.session, entries=page.entries, next_page_token=page.next_page_token)
 
     async def ForkSession(self, request: pb.ForkSessionRequest, context: Context) -> pb.ForkSessionResponse:

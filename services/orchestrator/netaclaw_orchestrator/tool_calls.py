@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted
+from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
 from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
@@ -37,6 +37,8 @@ class ToolCalls:
         self._parent = context.prelude.parent
         self._batches: list[Batch] = []
         self._anchor: AnchorEntry | None = None
+        self._output_bytes: dict[str, int] = {}
+        context.host.on_output = self._streamed
         self.box = resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
         self.count = 0
         """Calls run so far."""
@@ -165,6 +167,15 @@ class ToolCalls:
         ended.result.CopyFrom(ToolResult(content=_UNRUN[state], is_error=True))
         await self._completed(anchor, ended)
         return ended
+
+    def _streamed(self, call_id: str, text: str) -> None:
+        """Show a stretch of a running tool's output."""
+        if self._anchor is None:
+            return
+        offset = self._output_bytes.get(call_id, 0)
+        self._output_bytes[call_id] = offset + len(text.encode())
+        shown = ToolResultStreamed(call_id=call_id, offset=offset, text=text)
+        self._context.publisher.live(self._anchor.event(tool_result_streamed=shown))
 
     def _completed(self, anchor: AnchorEntry, ended: ToolCallPart) -> asyncio.Future[None]:
         part = anchor.call(ended.call_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import grpc
@@ -34,7 +35,14 @@ HostCall = grpc.aio.StreamStreamCall[HostToolsRequest, HostToolsResponse]
 class ToolHost:
     """Opens the host at the first call and again after it was lost; one per session in use."""
 
-    def __init__(self, stub: RunnerServiceAsyncStub, *, owner_id: str, session_id: str, policy: ToolPolicy) -> None:
+    def __init__(
+        self,
+        stub: RunnerServiceAsyncStub,
+        *,
+        owner_id: str,
+        session_id: str,
+        policy: ToolPolicy,
+    ) -> None:
         self._stub = stub
         self._owner_id = owner_id
         self._session_id = session_id
@@ -42,6 +50,8 @@ class ToolHost:
         self._call: HostCall | None = None
         self._reader: asyncio.Task[None] | None = None
         self._results: dict[str, asyncio.Future[ToolResult]] = {}
+        self.on_output: Callable[[str, str], None] = lambda call_id, text: None
+        """Told each stretch of a running tool's output: the call's id and the text."""
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
 
@@ -109,7 +119,10 @@ class ToolHost:
         failure = NetaclawError(Reason.REASON_SERVICE_UNAVAILABLE, "it ended")
         try:
             async for response in call:
-                if response.WhichOneof("response") == "result":
+                kind = response.WhichOneof("response")
+                if kind == "output":
+                    self.on_output(response.output.call_id, response.output.text)
+                elif kind == "result":
                     line = response.result
                     waiting = self._results.get(line.call_id)
                     if waiting is not None and not waiting.done():

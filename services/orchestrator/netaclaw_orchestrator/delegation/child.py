@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from netaclaw.chat.v1.event_pb2 import AssistantStreamEnd, AssistantStreamStart, ChatEvent, ReceiptState
+from netaclaw.chat.v1.event_pb2 import (
+    AssistantStreamEnd,
+    AssistantStreamStart,
+    ChatEvent,
+    ReceiptState,
+    ToolResultStreamed,
+)
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.envelope_pb2 import (
@@ -26,6 +32,7 @@ from netaclaw.subagent.v1.envelope_pb2 import (
     SteerTaken,
     SubagentTaskEnvelope,
     TaskBudget,
+    ToolOutput,
     ToolResultLine,
 )
 from netaclaw.subagent.v1.envelope_pb2 import ToolCall as ToolCallLine
@@ -102,6 +109,7 @@ class Child:
         self._ended: RunEnded | None = None
         self._left_behind = False
         self._in_doubt = False
+        self._output_bytes: dict[str, int] = {}
         self._attempt = 0
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
@@ -299,6 +307,12 @@ class Child:
 
     async def _on_tool_result(self, result: ToolResultLine) -> None:
         await self._end_call(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
+
+    def _on_tool_output(self, output: ToolOutput) -> None:
+        offset = self._output_bytes.get(output.call_id, 0)
+        self._output_bytes[output.call_id] = offset + len(output.text.encode())
+        shown = ToolResultStreamed(call_id=output.call_id, offset=offset, text=output.text)
+        self._live(tool_result_streamed=shown)
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
         part = await self._begin_call(call, "proxy_tool_call", ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
