@@ -18,7 +18,7 @@ from netaclaw_runner.sandbox import kernel
 from netaclaw_runner.sandbox.apply import Border, apply
 from netaclaw_runner.sandbox.options import LaunchOptions, SandboxSettings
 from netaclaw_runner.zygote import wire
-from netaclaw_runner.zygote.rehearsal import rehearse
+from netaclaw_runner.zygote.rehearsal import limber_up
 
 Entry = Callable[[Mapping[str, Any]], int]
 
@@ -48,7 +48,7 @@ class Birth:
     """An empty network namespace."""
     pid_namespace: bool
     at_leisure: bool
-    """Born before it is needed: there is time to rehearse."""
+    """Born before it is needed: there is time to limber up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _work(birth: Birth) -> int:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     _place({_ORDERS: birth.orders, _ZYGOTE: birth.zygote, _NETWORK: birth.network})
     if birth.at_leisure:
-        rehearse()
+        limber_up()
     order = _wait_for_order()
     if order is None:
         return EXIT_ORPHANED
