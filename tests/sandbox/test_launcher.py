@@ -114,6 +114,17 @@ async def test_a_cancelled_launch_costs_its_worker_its_life(launcher: ZygoteLaun
         assert len(abandoned.left(but=1)) <= 1, "one may stand ready for the next launch"
 
 
+async def test_the_death_of_the_child_that_stands_ready_costs_no_launch(launcher: ZygoteLauncher) -> None:
+    zygote = _zygote_of(launcher)
+    for _ in range(3):
+        ready = process_tree.children(zygote)
+        with Watched(ready) as killed:
+            for pid in ready:
+                os.kill(pid, signal.SIGKILL)
+            assert not killed.left()
+        assert await end(await launcher.launch(None))
+
+
 async def test_a_closed_launcher_launches_nothing() -> None:
     launcher = ZygoteLauncher(entry=ENTRY, paths=[str(stances.REPOSITORY)])
     await launcher.start()

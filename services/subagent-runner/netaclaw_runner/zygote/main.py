@@ -86,12 +86,15 @@ class Zygote:
         waiting = select.poll()
         waiting.register(self._control, select.POLLIN)
         waiting.register(woken, select.POLLIN)
+        tried = False
         try:
             self._send(Record("redy", value=wire.BORDERS.index(self._border)))
             while not self._stopping:
-                events = waiting.poll(_LEISURE_MS if self._ready is None else None)
+                events = waiting.poll(_LEISURE_MS if self._ready is None and not tried else None)
+                tried = not events
                 if not events:
-                    self._ready = self._make_child(at_leisure=True)
+                    with suppress(OSError):  # such as at the machine's limit of processes: not before the next event
+                        self._ready = self._make_child(at_leisure=True)
                 for fd, _ in events:
                     if fd == woken:
                         with suppress(BlockingIOError):
@@ -146,10 +149,11 @@ class Zygote:
         if len(fds) > 2 and self._id_maps is not None and options.sandbox != "off":
             id_map = self._id_maps.map_for(fds[2])
             more = [] if id_map is None else [id_map]
-        child = self._ready or self._make_child(at_leisure=False)
-        self._ready = None
-        with child.orders:
-            socket.send_fds(child.orders, [request], [*fds, *more])
+        child, self._ready = self._ready, None
+        if child is None or not _order(child, request, [*fds, *more]):
+            child = self._make_child(at_leisure=False)
+            if not _order(child, request, [*fds, *more]):
+                raise OSError(errno.EPIPE, "a new child has ended")
         self._workers.add(child.pid)
         return child
 
@@ -229,6 +233,14 @@ class Zygote:
 
     def _send(self, record: Record) -> None:
         self._control.sendall(record.pack())
+
+
+def _order(child: Unborn, request: bytes, fds: list[int]) -> bool:
+    """Give a child its order. False when it has ended."""
+    with child.orders, suppress(BrokenPipeError, ConnectionResetError):
+        socket.send_fds(child.orders, [request], fds)
+        return True
+    return False
 
 
 def _empty_network() -> int | None:
