@@ -92,6 +92,9 @@ async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurn
     if request.create_session:
         defaults = ("", DEFAULT_WORKSPACE, "")
         await connection.execute(SQL["insert_session"], request.session_id, request.owner_id, *defaults)
+        row = await connection.fetchrow(SQL["begin_turn"], *turn.parameters())
+        if row is not None:
+            return _started(turn, row)
     session = await _owned(connection, request)
     if session["running_turn_id"]:
         if request.when_busy in (WHEN_BUSY_UNSPECIFIED, WHEN_BUSY_REJECT):
