@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -138,7 +139,7 @@ async def test_a_stop_ends_children_with_all_that_they_have_started_and_frees_th
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
     """C12: two children with processes in sessions of their own, a third that waits; then delegate again."""
-    mark = 81_234_567
+    mark = 80_000_000 + os.getpid()  # names this test's processes, whatever else runs on this machine
     daemon = f"setsid -f sleep {mark} >/dev/null 2>&1; (setsid sleep {mark} &) >/dev/null 2>&1; sleep {mark}"
     goals = ("one", "two", "three")
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -40,6 +41,8 @@ sys.exit(main(options))
 _EXIT_POLL_S = 0.01
 _GROUP_POLL_S = 0.005
 _GROUP_GONE_S = 1.0
+_MOST_ROUNDS = 100
+_QUIET_ROUNDS = 2
 
 
 class LaunchError(Exception):
@@ -160,6 +163,7 @@ class GroupHandle:
         self._stderr_fd = stderr_fd
         self._exit = asyncio.get_running_loop().create_task(_wait(process))
         self._finished = False
+        self._below: list[int] = []
 
     @property
     def pid(self) -> int:
@@ -180,7 +184,10 @@ class GroupHandle:
         # Until finish() reaps it, the leader's pid, and so the group's number, cannot be another's.
         if not self._finished:
             if sys.platform == "linux":  # commands lead sessions of their own
-                process_tree.signal_below(self._process.pid, number)
+                if number == signal.SIGKILL:
+                    self._below += _kill_below(self._process.pid)
+                else:
+                    process_tree.signal_below(self._process.pid, number)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
@@ -189,17 +196,48 @@ class GroupHandle:
         self.signal_tree(signal.SIGKILL)
         self._finished = True
         self._process.wait()  # it has exited: this only reaps
-        return await self._group_gone()
+        try:
+            return await self._group_gone()
+        finally:
+            for fd in self._below:
+                os.close(fd)
 
     async def _group_gone(self) -> bool:
-        """Look until no process of the group runs. Orphans that fell to this process are reaped on the way."""
+        """Look until nothing of the group, and nothing that was killed beside it, runs.
+
+        Orphans that fell to this process are reaped on the way.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _GROUP_GONE_S
-        while _runs_group(self._process.pid):
+        while _runs_group(self._process.pid) or _any_runs(self._below):
             if loop.time() > deadline:
                 return False
             await asyncio.sleep(_GROUP_POLL_S)
         return True
+
+
+def _kill_below(pid: int) -> list[int]:
+    """SIGKILL the processes below a worker. Returns a pidfd for each, the caller's to close.
+
+    Until no further one comes up: orphans fall to the worker, which stands still meanwhile, and would fall out of reach
+    with its end.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    seen: set[int] = set()
+    fds: list[int] = []
+    quiet = 0
+    for _ in range(_MOST_ROUNDS):
+        fresh = set(process_tree.descendants(pid)) - seen
+        quiet = 0 if fresh else quiet + 1
+        if quiet == _QUIET_ROUNDS:
+            break
+        seen |= fresh
+        for each in fresh:
+            with contextlib.suppress(OSError):
+                fds.append(os.pidfd_open(each))
+        process_tree.signal_below(pid, signal.SIGKILL)
+    return fds
 
 
 def _runs_group(group: int) -> bool:
@@ -212,6 +250,13 @@ def _runs_group(group: int) -> bool:
         return False
     # Zombies that a careless process 1 leaves lying about still count for killpg.
     return any(_is_running_in(group, stat) for stat in Path("/proc").glob("[0-9]*/stat"))
+
+
+def _any_runs(fds: Sequence[int]) -> bool:
+    ended = select.poll()
+    for fd in fds:
+        ended.register(fd, select.POLLIN)
+    return len(ended.poll(0)) < len(fds)
 
 
 def _is_running_in(group: int, stat: Path) -> bool:

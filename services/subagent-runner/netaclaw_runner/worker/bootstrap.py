@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from types import FrameType
+from contextlib import suppress
 from typing import Any
 
 from netaclaw.subagent.v1.envelope_pb2 import HostStart, SubagentTaskEnvelope
@@ -16,7 +16,7 @@ from netaclaw_agent.tools.workspace import Workspace
 from netaclaw_runner.worker.channel import CHANNEL_FD, ChannelClosed, WorkerChannel, complain
 from netaclaw_runner.worker.host import run_host
 from netaclaw_runner.worker.offspring import Offspring
-from netaclaw_runner.worker.stopping import Stopped
+from netaclaw_runner.worker.stopping import Stopped, heed_sigterm, uninterrupted
 from netaclaw_runner.worker.task import run_task
 
 WORKSPACE_FD = 4
@@ -37,7 +37,7 @@ def main(options: Mapping[str, Any]) -> int:
     if not die_with(options["parent"]):
         return EXIT_ORPHANED
     workspace_fd = place_descriptors(options["channel"], options["workspace"])
-    signal.signal(signal.SIGTERM, _stop)
+    heed_sigterm()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides; a terminal's Ctrl-C reaches the runner itself
     workspace = None if workspace_fd is None else Workspace(workspace_fd)
     return serve(WorkerChannel(CHANNEL_FD), workspace, options.get("children"))
@@ -59,6 +59,9 @@ def serve(channel: WorkerChannel, workspace: Workspace | None, children: int | N
         return EXIT_CHANNEL_CLOSED
     except Stopped:
         return EXIT_STOPPED
+    finally:
+        with suppress(Stopped), uninterrupted():
+            offspring.end()  # whatever way led here, nothing that was started stays
     return 0
 
 
@@ -89,7 +92,3 @@ def _move_up(fd: int) -> int:
 def _move_to(fd: int, target: int) -> None:
     os.dup2(fd, target, inheritable=False)
     os.close(fd)
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    raise Stopped("SIGTERM")

@@ -18,6 +18,7 @@ from netaclaw_agent.tools.kept_output import KeptOutput
 from netaclaw_agent.tools.shell import KEPT_BYTES, CommandEnd
 from netaclaw_runner.worker.attention import Attention
 from netaclaw_runner.worker.offspring import Offspring
+from netaclaw_runner.worker.stopping import uninterrupted
 
 Say = Callable[[str], None]
 """Passes a stretch of output on while the command runs."""
@@ -57,17 +58,19 @@ def run_command(
     otherwise. Raises ToolError when it cannot be started. The worker's current directory becomes the folder.
     """
     attention.attend()
-    process = _start(command, folder)
-    running = _Running(process, _Output(say), time.monotonic() + timeout_s)
+    running: _Running | None = None
     in_time = True
     try:
+        with uninterrupted():
+            running = _Running(_start(command, folder), _Output(say), time.monotonic() + timeout_s)
         in_time = running.until_exit(attention)
     finally:
-        clean, left = _end(process, offspring, gently=not running.exited)
-        running.close()
+        if running is not None:
+            with uninterrupted():
+                clean, left = running.end(offspring)
     return CommandEnd(
         output=running.output.close(),
-        exit_code=process.returncode,
+        exit_code=running.exit_code,
         stopped_after_s=0 if in_time else round(timeout_s),
         left_running=left and in_time,
         out_of_reach=not clean,
@@ -157,9 +160,29 @@ class _Running:
             self._wait(left)
         return True
 
-    def close(self) -> None:
-        """Take what is in the pipe, and close all."""
-        for _ in range(_LAST_READS):
+    @property
+    def exit_code(self) -> int:
+        """Once it was ended; below 0 the number of a signal."""
+        assert self._process.returncode is not None
+        return self._process.returncode
+
+    def end(self, offspring: Offspring) -> tuple[bool, bool]:
+        """End the command with all that it has started. Whether nothing is left, and whether there was something."""
+        process = self._process
+        if not self.exited:
+            _signal_group(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+        if process.returncode is None and not (self.exited and offspring.reaches_all):
+            _signal_group(process, signal.SIGKILL)
+        process.wait()
+        left = offspring.left()
+        clean = offspring.end()
+        self._close()
+        return clean, left
+
+    def _close(self) -> None:
+        for _ in range(_LAST_READS):  # what is in the pipe
             if not self._open or not self._read():
                 break
         self._selector.close()
@@ -216,26 +239,6 @@ def _start(command: str, folder: int) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise ToolError(f"the command could not be started: {error.strerror}") from error
-
-
-def _end(process: subprocess.Popen[bytes], offspring: Offspring, *, gently: bool) -> tuple[bool, bool]:
-    """End the command with all that it has started. Returns whether nothing is left, and whether there was something.
-
-    SIGTERM to this worker waits meanwhile, or it would leave the rest behind.
-    """
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        if gently:
-            _signal_group(process, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_S)
-        if process.returncode is None and (gently or not offspring.reaches_all):
-            _signal_group(process, signal.SIGKILL)
-        process.wait()
-        left = offspring.left()
-        return offspring.end(), left
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
