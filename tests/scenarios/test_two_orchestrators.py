@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, ExecuteChatRequest, WhenBusy
-from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
+from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2 import (
     DeleteBranchRequest,
@@ -20,11 +20,8 @@ from netaclaw.session.v1.session_command_service_pb2 import (
     SwitchLeafRequest,
     UpdateSessionRequest,
 )
-from netaclaw_client.client import Client
-from netaclaw_client.comparison import equal
-from netaclaw_client.follow import follow
-from netaclaw_client.view import SessionView
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
+from tests.scenarios.followers import Follower, check_whole, followers
 from tests.scenarios.pairs import Pair, Side, open_pair
 from tests.scenarios.reading import chat, of_kind, until
 
@@ -68,70 +65,13 @@ class Held:
         return Reply([Text("first"), Wait(self.open), Text(" answer")])
 
 
-class Follower:
-    """A client's view, kept by following the session from one side."""
-
-    def __init__(self, client: Client, session_id: str) -> None:
-        self.view = SessionView(session_id=session_id)
-        self.events: list[ChatEvent] = []
-        self._changed = asyncio.Condition()
-        self._client = client
-
-    async def run(self) -> None:
-        async for event in follow(self._client, self.view.session_id):
-            async with self._changed:
-                self.view.apply(event)
-                self.events.append(event)
-                self._changed.notify_all()
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(20), self._changed:
-            await self._changed.wait_for(lambda: bool(holds()))
-
-    async def until_kind(self, kind: str, count: int = 1) -> None:
-        await self.until(lambda: len(of_kind(self.events, kind)) >= count)
-
-    @property
-    def durable(self) -> list[ChatEvent]:
-        return [event for event in self.events if event.seq]
-
-    @property
-    def written(self) -> set[str]:
-        """All that is being written, as it is shown."""
-        return {draft.text for draft in self.view.drafts.values() if draft.started}
-
-
-@asynccontextmanager
-async def followers(session_id: str, *sides: Side) -> AsyncIterator[list[Follower]]:
-    async with AsyncExitStack() as stack:
-        made = [Follower(await stack.enter_async_context(side.client()), session_id) for side in sides]
-        tasks = [asyncio.create_task(each.run()) for each in made]
-        try:
-            yield made
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def check_whole(side: Side, client: Client, *followed: Follower) -> None:
-    """Every view equals the stored tree, every follower saw the same durable events, and their seq is dense."""
-    session_id = followed[0].view.session_id
-    stored = SessionView.from_tree(await side.suite.tree(client, session_id))
-    for each in followed:
-        await each.until(lambda each=each: each.view.seq >= stored.seq)  # type: ignore[misc]  # one use
-        assert equal(each.view, stored) == []
-        assert [event.seq for event in each.durable] == list(range(1, stored.seq + 1))
-        assert [e.WhichOneof("event") for e in each.durable] == [e.WhichOneof("event") for e in followed[0].durable]
-
-
 async def test_watchers_of_both_instances_see_a_turn_live_wherever_it_runs(
     pair_of: OpenPair, model_server: FakeOpenAI
 ) -> None:
     held = model_server.rule = Held()
     async with pair_of(NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair, pair.one.client() as client:
         session_id = await pair.one.suite.new_session(client)
-        async with followers(session_id, pair.one, pair.two) as (here, there):
+        async with followers(session_id, pair.one.suite, pair.two.suite) as (here, there):
             await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="hello"))
             for each in (here, there):
                 await each.until_kind("done")
@@ -139,24 +79,24 @@ async def test_watchers_of_both_instances_see_a_turn_live_wherever_it_runs(
             for each in (here, there):
                 await each.until(lambda each=each: each.written == {"first"})  # type: ignore[misc]  # one use
             assert not turn.done()
-            async with followers(session_id, pair.one, pair.two) as late:
+            async with followers(session_id, pair.one.suite, pair.two.suite) as late:
                 for each in late:
                     await each.until(lambda each=each: each.written == {"first"})  # type: ignore[misc]  # one use
                 held.open.set()
                 await turn
                 for each in (here, there, *late):
                     await each.until_kind("done", 2)
-                await check_whole(pair.two, client, here, there, *late)
+                await check_whole(pair.two.suite, client, here, there, *late)
 
 
 async def test_watchers_of_both_instances_see_a_delegation_whole(pair_of: OpenPair) -> None:
     async with pair_of() as pair, pair.one.client() as client:
         session_id = await pair.one.suite.new_session(client)
-        async with followers(session_id, pair.one, pair.two) as (here, there):
+        async with followers(session_id, pair.one.suite, pair.two.suite) as (here, there):
             await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content=DELEGATED))
             for each in (here, there):
                 await each.until_kind("done")
-            await check_whole(pair.two, client, here, there)
+            await check_whole(pair.two.suite, client, here, there)
             childrens = [e for e in of_kind(there.events, "assistant_stream_delta") if e.task_id]
         assert childrens, "live text of children is passed on, too"
 
@@ -205,7 +145,7 @@ async def test_a_turn_is_cancelled_through_the_wrong_instance(pair_of: OpenPair,
 async def test_the_tree_is_changed_through_the_wrong_instance_and_all_see_it(pair_of: OpenPair) -> None:
     async with pair_of() as pair, pair.one.client() as one, pair.two.client() as two:
         session_id = await pair.one.suite.new_session(one)
-        async with followers(session_id, pair.one, pair.two) as (here, there):
+        async with followers(session_id, pair.one.suite, pair.two.suite) as (here, there):
             answers = [
                 await one.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content=f"hello {n}"))
                 for n in range(2)
@@ -221,11 +161,11 @@ async def test_the_tree_is_changed_through_the_wrong_instance_and_all_see_it(pai
             await two.commands.DeleteBranch(DeleteBranchRequest(session_id=session_id, entry_id=user.entry_id))
             for each in (here, there):
                 await each.until_kind("session_entry_removed", 2)
-            await check_whole(pair.one, one, here, there)
+            await check_whole(pair.one.suite, one, here, there)
             answer = await two.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="again"))
             for each in (here, there):
                 await each.until_kind("done", 3)
-            await check_whole(pair.one, one, here, there)
+            await check_whole(pair.one.suite, one, here, there)
         entry = here.view.entries[answer.assistant_entry_id]
         asked = here.view.entries[entry.parent_entry_id]
     assert asked.parent_entry_id == answers[0].assistant_entry_id
@@ -252,7 +192,7 @@ async def test_an_owner_that_fell_silent_writes_nothing_once_another_has_taken_o
     held = model_server.rule = Held()
     async with pair_of(NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair, pair.two.client() as client:
         session_id = await pair.two.suite.new_session(client)
-        async with pair.one.client() as first, followers(session_id, pair.one, pair.two) as (here, there):
+        async with pair.one.client() as first, followers(session_id, pair.one.suite, pair.two.suite) as (here, there):
             await until(chat(first, ChatRequest(session_id=session_id, content="wait")), "assistant_stream_delta")
             pair.one.to_store.hush()
             await there.until(lambda: held.asked == 2 and there.written == {"first"})
@@ -264,7 +204,7 @@ async def test_an_owner_that_fell_silent_writes_nothing_once_another_has_taken_o
             await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="more"))
             for each in (here, there):
                 await each.until_kind("done", 2)
-            await check_whole(pair.two, client, here, there)
+            await check_whole(pair.two.suite, client, here, there)
         turns = await pair.two.suite.rows("turn", "turn_id")
     (assistant, _) = [entry for entry in there.view.entries.values() if entry.HasField("assistant")]
     assert (assistant.assistant.attempt, assistant.assistant.parts[0].text.text) == (2, "first answer")
@@ -280,7 +220,7 @@ async def test_the_turn_of_an_owner_that_goes_is_handed_over(
     leave: dict[str, Callable[[Side], Awaitable[None]]] = {"closed": Side.close, "killed": Side.kill}
     async with opened as pair, pair.one.client() as first, pair.two.client() as client:
         session_id = await pair.two.suite.new_session(client)
-        async with followers(session_id, pair.two) as (there,):
+        async with followers(session_id, pair.two.suite) as (there,):
             await until(chat(first, ChatRequest(session_id=session_id, content="wait")), "assistant_stream_delta")
             assert await pair.two.owner_of(session_id) == "one"
             await leave[way](pair.one)
@@ -289,6 +229,6 @@ async def test_the_turn_of_an_owner_that_goes_is_handed_over(
             assert await pair.two.owner_of(session_id) == "two"
             held.open.set()
             await there.until_kind("done")
-            await check_whole(pair.two, client, there)
+            await check_whole(pair.two.suite, client, there)
     (assistant,) = [entry for entry in there.view.entries.values() if entry.HasField("assistant")]
     assert assistant.assistant.parts[0].text.text == "first answer"

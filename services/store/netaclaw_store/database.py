@@ -132,6 +132,7 @@ async def open_pool(url: str) -> asyncpg.Pool:
         version = connection.get_server_version()
         if version.major < MIN_SERVER_VERSION:
             raise StartError(f"the database is Postgres {version.major}; netaclaw needs {MIN_SERVER_VERSION} or newer")
+        await _refuse_pooler(connection)
         await migrate(connection)
     except asyncpg.PostgresError as error:
         raise StartError(f"the database cannot be prepared: {_why(error)}") from error
@@ -146,6 +147,20 @@ async def open_pool(url: str) -> asyncpg.Pool:
         reset=_leave_as_it_is,
         server_settings={"application_name": "netaclaw-store", "timezone": "UTC"},
     )
+
+
+async def _refuse_pooler(connection: asyncpg.Connection) -> None:
+    """Raise StartError when something between us and the server hands our statements to sessions of its choice.
+
+    It tells a process id of its own making. Notifications, prepared statements and locks of a session do not pass it.
+    """
+    async with connection.transaction():
+        serving = await connection.fetchval("SELECT pg_backend_pid()")
+    if serving != connection.get_server_pid():
+        raise StartError(
+            "NETACLAW_DATABASE_URL leads to a connection pooler; give the address of the server itself:"
+            " the store keeps a pool of its own, and listens on it"
+        )
 
 
 async def _leave_as_it_is(_connection: asyncpg.Connection) -> None:

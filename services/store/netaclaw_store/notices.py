@@ -56,6 +56,8 @@ class Notices:
         self._subscribers: set[_Subscriber] = set()
         self._outgoing: dict[str, j.Notice] = {}
         self._wake = asyncio.Event()
+        self._missed = asyncio.Event()
+        """Set when somebody begins to listen: what was told before is looked up."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Notices:
@@ -79,6 +81,7 @@ class Notices:
         """Notices from now on. Ends with ABORTED (SLOW_READER) when the reader falls far behind."""
         subscriber = _Subscriber()
         self._subscribers.add(subscriber)
+        self._missed.set()
         try:
             while True:
                 await subscriber.wake.wait()
@@ -118,6 +121,7 @@ class Notices:
         while True:
             with contextlib.suppress(NetaclawError, asyncpg.PostgresError):
                 connection = await self._database.listen(CHANNEL, self._heard)
+                self._missed.set()
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda _connection, over=gone: over.set())
                 try:
@@ -144,7 +148,10 @@ class Notices:
                     since = await self._tell_changed_since(since)
                 else:
                     since = None
-            await asyncio.sleep(self._poll_seconds)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._poll_seconds):
+                    await self._missed.wait()
+            self._missed.clear()
 
     async def _tell_changed_since(self, since: datetime) -> datetime:
         while True:

@@ -1,0 +1,224 @@
+"""Data that went missing elsewhere: large notices, statements behind a migration or a pooler, reshaped arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from netaclaw.chat.v1.chat_service_pb2 import ExecuteChatRequest
+from netaclaw.chat.v1.event_pb2 import TurnOutcome
+from netaclaw.session.v1.entry_pb2 import Session
+from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
+from netaclaw_chassis.lifecycle import StartError
+from netaclaw_store.app import open_app
+from netaclaw_store.settings import StoreSettings
+from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
+from tests.scenarios.followers import check_whole, followers
+from tests.scenarios.pairs import Side, open_pair
+from tests.scenarios.suites import OpenSuite
+
+ARGUMENTS = json.loads((Path(__file__).parents[1] / "cases" / "store-args-01.json").read_text())["raw_arguments"]
+LARGE = 700_000
+"""As much as one event may hold: no message on the wire exceeds 1 MiB."""
+DEAF_S = 5.0
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def test_large_events_reach_every_stream_and_a_broken_listener_misses_none(
+    postgres_url: str, tmp_path: Path, workspace: Path, model_server: FakeOpenAI
+) -> None:
+    """C46: 7 KB of ASCII, 3 KB of three-byte characters, 700 KB; then the listening connections are away for 5 s."""
+    large = "y" * LARGE
+
+    async def rule(request: dict[str, Any]) -> Reply:
+        return Reply([Text(large[n : n + 70_000]) for n in range(0, LARGE, 70_000)])
+
+    model_server.rule = rule
+    directory = tmp_path / "data"
+    directory.mkdir()
+    opened = open_pair(
+        postgres_url,
+        directory,
+        workspace,
+        NETACLAW_OPENAI_BASE_URL=model_server.base_url,
+        NETACLAW_NOTICE_POLL_SECONDS="600",
+    )
+    async with opened as pair, pair.one.client() as client:
+        session_id = await pair.one.suite.new_session(client)
+        async with followers(session_id, pair.one.suite, pair.two.suite) as both:
+            for content in ("x" * 7_000, "漢" * 1_000):
+                answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content=content))
+            for each in both:
+                await each.until_kind("done", 2)
+            await check_whole(pair.two.suite, client, *both)
+            assert both[1].view.text_of(answer.assistant_entry_id) == large
+        quiet = await pair.one.suite.new_session(client)  # nobody owns it: its watchers live on notices alone
+        async with followers(quiet, pair.one.suite, pair.two.suite) as both:
+            await rename(pair.one, quiet, "before")
+            for each in both:
+                await each.until_kind("session_updated")
+            async with deaf(postgres_url):
+                for n in range(10):
+                    await rename(pair.one, quiet, f"title {n}")
+            for each in both:
+                await each.until_kind("session_updated", 11)
+            await check_whole(pair.two.suite, client, *both)
+
+
+async def rename(side: Side, session_id: str, title: str) -> None:
+    async with side.client() as client:
+        session = Session(session_id=session_id, title=title)
+        await client.commands.UpdateSession(UpdateSessionRequest(session=session, update_mask={"paths": ["title"]}))
+
+
+@asynccontextmanager
+async def deaf(url: str) -> AsyncIterator[None]:
+    """Break the stores' listening connections, and keep new ones out for a while."""
+    name = url.partition("@/")[2].partition("?")[0]
+    maintenance = url.replace(f"/{name}?", "/postgres?", 1)
+    listening = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' AND datname = "
+    await execute(maintenance, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false', f"{listening} '{name}'")
+    reopened = asyncio.get_running_loop().call_later(DEAF_S, lambda: None)
+    try:
+        yield
+        await asyncio.sleep(max(0.0, reopened.when() - asyncio.get_running_loop().time()))  # the case says how long
+    finally:
+        reopened.cancel()
+        await execute(maintenance, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+
+async def test_no_call_fails_while_a_migration_runs_beside_two_stores(
+    postgres_url: str, tmp_path: Path, workspace: Path
+) -> None:
+    """C49: columns are added and indexes rebuilt from a third connection while two stores work."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    over = asyncio.Event()
+
+    async def chatting(side: Side) -> int:
+        async with side.client() as client:
+            session_id = await side.suite.new_session(client)
+            for n in itertools.count(1):
+                answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="count files"))
+                assert answer.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+                await side.suite.tree(client, session_id)
+                if over.is_set():
+                    return n
+        raise AssertionError("counting never ends")
+
+    async def migrating() -> None:
+        for n in range(8):
+            await execute(
+                postgres_url,
+                f"ALTER TABLE session ADD COLUMN extra_{n} text NOT NULL DEFAULT 'x'",
+                f"ALTER TABLE entry ADD COLUMN extra_{n} integer",
+                f"ALTER TABLE turn ADD COLUMN extra_{n} integer",
+                "REINDEX INDEX CONCURRENTLY session_pkey",
+            )
+        over.set()
+
+    async with open_pair(postgres_url, directory, workspace) as pair:
+        *turns, _ = await asyncio.gather(*map(chatting, (pair.one, pair.one, pair.two, pair.two)), migrating())
+    assert all(turns)
+
+
+class Pooler:
+    """Stands before a Postgres as a pooler does: what a client is told of its session is made up."""
+
+    def __init__(self, url: str) -> None:
+        match = re.fullmatch(r"postgresql://(\w+)@/(\w+)\?host=(.+)&port=(\d+)", url)
+        assert match is not None
+        user, self._database, sockets, port = match.groups()
+        self._socket = f"{sockets}/.s.PGSQL.{port}"
+        self._user = user
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        return f"postgresql://{self._user}:canary@127.0.0.1:{port}/{self._database}?sslmode=disable"
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
+        up = asyncio.create_task(self._pass(reader, server_writer))
+        try:
+            kind = b""
+            while kind != b"Z":  # ReadyForQuery: the session is open
+                head = await server_reader.readexactly(5)
+                kind, length = head[:1], int.from_bytes(head[1:], "big")
+                body = await server_reader.readexactly(length - 4)
+                writer.write(head + (bytes(3) + b"\x07" + body[4:] if kind == b"K" else body))  # BackendKeyData
+            await self._pass(server_reader, writer)
+        finally:
+            up.cancel()
+            writer.close()
+            server_writer.close()
+
+    @staticmethod
+    async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+
+
+async def test_a_pooler_before_the_database_is_refused_at_start(postgres_url: str) -> None:
+    """C49: notifications and prepared statements do not pass a transaction pooler, so the store says so at once."""
+    async with Pooler(postgres_url) as pooled:
+        with pytest.raises(StartError) as caught:
+            async with open_app(StoreSettings(database_url=pooled, port=0, internal_port=0)):
+                pass
+    assert "pooler" in str(caught.value)
+    assert "NETACLAW_DATABASE_URL" in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+async def test_argument_texts_go_back_to_the_model_byte_for_byte(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    """C50: key order, doubled keys, 17 digits and what is no JSON stay as they came; bad ones are tool errors."""
+
+    async def rule(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return Reply([Text("I see.")])
+        return Reply([Call("list_files", raw) for raw in ARGUMENTS])
+
+    model_server.rule = rule
+    settings = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url}
+    async with open_suite("in_process", **settings) as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
+        stored = (await suite.tree(client, session_id))[0].entries[1]
+    assert answer.final_content == "I see."
+    shown = [part.tool_call for part in stored.assistant.parts if part.HasField("tool_call")]
+    assert [call.arguments_json for call in shown] == ARGUMENTS
+    assert "9007199254740993" in shown[0].arguments_json
+    assert [call.result.is_error for call in shown] == [True] * len(ARGUMENTS)  # list_files knows none of these names
+    *_, told = [m for m in model_server.requests[-1].body["messages"] if m["role"] == "assistant"]
+    assert [call["function"]["arguments"] for call in told["tool_calls"]] == ARGUMENTS
+    results = [m["content"] for m in model_server.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert len(results) == len(ARGUMENTS)
+    assert all("not valid JSON" in results[n] or "JSON" in results[n] for n in (2, 3))
