@@ -24,8 +24,9 @@ class Follower:
         self._changed = asyncio.Condition()
         self._client = client
 
-    async def run(self) -> None:
-        async for event in follow(self._client, self.view.session_id):
+    async def run(self, from_seq: int = 0) -> None:
+        """Follow until it is cancelled, or the session is gone."""
+        async for event in follow(self._client, self.view.session_id, from_seq):
             async with self._changed:
                 self.view.apply(event)
                 self.events.append(event)
