@@ -51,6 +51,7 @@ _OPTIONS = {
     "log_parameter_max_length_on_error": "0",
     "dynamic_shared_memory_type": "mmap",
     "jit": "off",
+    "autovacuum_naptime": "10s",  # a young database grows fast: plans made for empty tables must not last
 }
 """No statement and no parameter in the server's log: they hold prompts."""
 

@@ -39,7 +39,7 @@ class StoreSettings:
     """How long an instance lives after its last heartbeat."""
     embedded_fsync: bool = var("NETACLAW_EMBEDDED_FSYNC", True)
     """False makes the embedded server forget what a power cut interrupts: for throw-away data only."""
-    notice_poll_seconds: float = var("NETACLAW_NOTICE_POLL_SECONDS", 5.0)
+    notice_poll_seconds: float = var("NETACLAW_NOTICE_POLL_SECONDS", 15.0)
     """How long a notice can be late when the database's own notification was lost."""
 
     def __post_init__(self) -> None:

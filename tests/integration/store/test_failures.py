@@ -78,7 +78,7 @@ async def test_a_migration_under_load_fails_no_call(store: Store) -> None:
         for n in range(10):
             await store.query(f"ALTER TABLE session ADD COLUMN extra_{n} text NOT NULL DEFAULT 'x'")
             await store.query(f"ALTER TABLE entry ADD COLUMN extra_{n} integer")
-            await store.query("REINDEX INDEX CONCURRENTLY entry_by_turn")
+            await store.query("REINDEX INDEX CONCURRENTLY entry_by_parent")
 
     await asyncio.gather(work(), migrate())
     assert len(await store.replay(turn.session_id)) == 34

@@ -6,8 +6,9 @@ ON CONFLICT (owner_id, name) DO NOTHING;
 
 -- name: find_agent
 -- By id, else by name.
-SELECT * FROM agent
-WHERE owner_id = $1 AND CASE WHEN $2 <> '' THEN agent_id = $2 ELSE name = $3 END;
+SELECT * FROM agent WHERE owner_id = $1 AND agent_id = $2 AND $2 <> ''
+UNION ALL
+SELECT * FROM agent WHERE owner_id = $1 AND name = $3 AND $2 = '';
 
 -- name: insert_agent
 INSERT INTO agent (owner_id, agent_id, name, body) VALUES ($1, $2, $3, $4)
@@ -16,7 +17,7 @@ RETURNING *;
 
 -- name: list_agents
 SELECT * FROM agent
-WHERE owner_id = $1 AND ($2::timestamptz IS NULL OR (create_time, agent_id) < ($2, $3))
+WHERE owner_id = $1 AND (create_time, agent_id) < (coalesce($2::timestamptz, 'infinity'), $3)
 ORDER BY create_time DESC, agent_id DESC
 LIMIT $4;
 

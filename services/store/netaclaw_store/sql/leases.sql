@@ -14,7 +14,7 @@ RETURNING start_time = now() AS is_new;
 -- Raises the generation of what another incarnation holds, so that its writes are refused from now on.
 UPDATE session
 SET lease_instance_id = '', lease_incarnation_id = '', generation = generation + 1, append_no = 0, append_seq = 0
-WHERE lease_instance_id = $1 AND lease_incarnation_id <> $2;
+WHERE lease_instance_id = $1 AND lease_instance_id <> '' AND lease_incarnation_id <> $2;
 
 -- name: forget_dead_instances
 DELETE FROM instance WHERE expire_time < now() - interval '1 day';

@@ -35,10 +35,11 @@ CREATE TABLE session (
     forked_from_session_id text NOT NULL DEFAULT '',
     create_time timestamptz NOT NULL DEFAULT now(),
     update_time timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX session_by_owner ON session (owner_id, update_time DESC, session_id DESC);
+) WITH (fillfactor = 70);
+-- Every append updates the session's row: no index holds a column that it changes, and pages keep room for the new row.
+CREATE INDEX session_by_owner ON session (owner_id);
 CREATE INDEX session_by_lease ON session (lease_instance_id) WHERE lease_instance_id <> '';
-CREATE INDEX session_running ON session (update_time) WHERE running_turn_id <> '';
+CREATE INDEX session_running ON session (session_id) WHERE running_turn_id <> '';
 
 -- A node of the tree. body is the Entry message without what stands in columns that others may change.
 CREATE TABLE entry (
@@ -66,7 +67,6 @@ CREATE TABLE entry (
 );
 CREATE UNIQUE INDEX entry_in_order ON entry (session_id, entry_no);
 CREATE INDEX entry_by_parent ON entry (session_id, parent_entry_id);
-CREATE INDEX entry_by_turn ON entry (session_id, turn_id);
 CREATE INDEX entry_open_question ON entry (session_id) WHERE open_question;
 
 -- A durable event: references and changed parts, joined with the current rows when read.

@@ -6,15 +6,16 @@ FROM session s WHERE s.session_id = $1 AND s.owner_id = $2;
 
 -- name: list_sessions
 -- Last changed first; the search looks at titles and messages, $3 is an escaped LIKE pattern or empty.
-SELECT s.*, EXISTS (
-    SELECT FROM entry q WHERE q.session_id = s.session_id AND q.open_question
+SELECT s.*, coalesce(
+    (SELECT true FROM entry q WHERE q.session_id = s.session_id AND q.open_question LIMIT 1), false
 ) AS needs_attention
 FROM session s
 WHERE s.owner_id = $1
-    AND ($4::timestamptz IS NULL OR (s.update_time, s.session_id) < ($4, $5))
+    AND (s.update_time, s.session_id) < (coalesce($4::timestamptz, 'infinity'), $5)
     AND (
         $3 = '' OR s.title ILIKE $3
-        OR EXISTS (SELECT FROM entry e WHERE e.session_id = s.session_id AND e.search_text ILIKE $3)
+        -- Not EXISTS, which the planner may turn into one look at all entries of everybody.
+        OR (SELECT true FROM entry e WHERE e.session_id = s.session_id AND e.search_text ILIKE $3 LIMIT 1)
     )
 ORDER BY s.update_time DESC, s.session_id DESC
 LIMIT $2;
@@ -26,7 +27,7 @@ FROM (
     SELECT *, sum((body_bytes + 256) * CASE WHEN kind IN (5, 6) THEN 2 ELSE 1 END) OVER (ORDER BY entry_no) AS bytes,
         row_number() OVER (ORDER BY entry_no) AS place
     FROM (
-        SELECT * FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_no > $3 ORDER BY entry_no LIMIT $4
+        SELECT * FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_no > $3 ORDER BY session_id, entry_no LIMIT $4
     ) AS page
 ) AS measured
 WHERE bytes <= $5 OR place = 1
@@ -40,8 +41,10 @@ WITH RECURSIVE path AS (
     WHERE e.session_id = $1 AND e.owner_id = $2 AND e.entry_id = $3 AND e.entry_id <> $4 AND e.kind <= 4
     UNION ALL
     SELECT e.entry_id, e.parent_entry_id, e.kind, e.body_bytes, p.depth + 1
-    FROM path p
-    JOIN entry e ON e.session_id = $1 AND e.entry_id = p.parent_entry_id AND e.entry_id <> $4
+    FROM path p, LATERAL (
+        SELECT entry_id, parent_entry_id, kind, body_bytes
+        FROM entry WHERE session_id = $1 AND entry_id = p.parent_entry_id AND entry_id <> $4 OFFSET 0
+    ) AS e
 )
 SELECT entry_id, kind, body_bytes FROM path ORDER BY depth DESC;
 
@@ -94,7 +97,8 @@ SELECT coalesce(sum((token_usage ->> 'inputTokens')::bigint), 0)::bigint AS inpu
     coalesce(sum((token_usage ->> 'reasoningTokens')::bigint), 0)::bigint AS reasoning_tokens,
     coalesce(sum((token_usage ->> 'modelCalls')::bigint), 0)::bigint AS model_calls,
     coalesce(sum((token_usage ->> 'costMicros')::bigint), 0)::bigint AS cost_micros
-FROM entry WHERE owner_id = $1 AND ($2 = '' OR session_id = $2) AND token_usage IS NOT NULL;
+FROM session s JOIN entry e ON e.session_id = s.session_id
+WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2) AND e.token_usage IS NOT NULL;
 
 -- name: usage_of_tasks
 SELECT coalesce(sum((token_usage ->> 'inputTokens')::bigint), 0)::bigint AS input_tokens,
@@ -103,7 +107,8 @@ SELECT coalesce(sum((token_usage ->> 'inputTokens')::bigint), 0)::bigint AS inpu
     coalesce(sum((token_usage ->> 'reasoningTokens')::bigint), 0)::bigint AS reasoning_tokens,
     coalesce(sum((token_usage ->> 'modelCalls')::bigint), 0)::bigint AS model_calls,
     coalesce(sum((token_usage ->> 'costMicros')::bigint), 0)::bigint AS cost_micros
-FROM subagent_session WHERE owner_id = $1 AND ($2 = '' OR session_id = $2);
+FROM session s JOIN subagent_session t ON t.session_id = s.session_id
+WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2);
 
 -- name: update_session
 UPDATE session
@@ -138,7 +143,9 @@ WITH RECURSIVE branch AS (
     SELECT entry_id, parent_entry_id FROM entry WHERE session_id = $1 AND entry_id = $2
     UNION
     SELECT e.entry_id, e.parent_entry_id
-    FROM branch b JOIN entry e ON e.session_id = $1 AND e.parent_entry_id = b.entry_id
+    FROM branch b, LATERAL (
+        SELECT entry_id, parent_entry_id FROM entry WHERE session_id = $1 AND parent_entry_id = b.entry_id OFFSET 0
+    ) AS e
 )
 SELECT entry_id FROM branch;
 

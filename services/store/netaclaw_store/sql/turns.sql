@@ -21,10 +21,13 @@ WITH RECURSIVE caller AS (
             )
         )
         AND ($9 = '' OR EXISTS (SELECT FROM entry e WHERE e.session_id = $3 AND e.entry_id = $9 AND e.kind <= 4))
-        AND ($10 = '' OR NOT EXISTS (SELECT FROM turn t WHERE t.session_id = $3 AND t.request_id = $10))
+        AND ($10 = '' OR NOT EXISTS (
+            SELECT FROM turn t WHERE t.session_id = $3 AND t.request_id = $10 AND t.request_id <> ''
+        ))
         AND ($10 = '' OR NOT EXISTS (SELECT FROM queued_message q WHERE q.session_id = $3 AND q.request_id = $10))
         AND (NOT $12 OR $10 = '' OR NOT EXISTS (
-            SELECT FROM turn t WHERE t.owner_id = $2 AND t.request_id = $10 AND t.made_session
+            SELECT FROM turn t
+            WHERE t.owner_id = $2 AND t.request_id = $10 AND t.request_id <> '' AND t.made_session
         ))
 ), answering AS (
     SELECT a.agent_id, a.name, a.published, a.body, a.etag_no, a.create_time, a.update_time
@@ -74,14 +77,18 @@ WITH RECURSIVE caller AS (
     UNION ALL SELECT $3, start_seq + 3, $2, 13::smallint, $6, '', $4 FROM after
     UNION ALL SELECT $3, start_seq + 4, $2, 14::smallint, '', '', $4 FROM after WHERE untitled
 ), path AS (
-    SELECT e.entry_id, e.parent_entry_id, e.label, e.body, e.updated_seq, e.create_time, e.update_time, 1 AS depth,
-        e.body_bytes::bigint AS bytes
-    FROM entry e, after
-    WHERE e.session_id = $3 AND e.entry_id = after.head_entry_id AND e.entry_id <> $13
+    -- OFFSET 0: one probe of the primary key per step, whatever the planner believes of the session's size.
+    SELECT e.*, 1 AS depth, e.body_bytes::bigint AS bytes
+    FROM after, LATERAL (
+        SELECT parent_entry_id, label, body, updated_seq, create_time, update_time, body_bytes
+        FROM entry WHERE session_id = $3 AND entry_id = after.head_entry_id AND entry_id <> $13 OFFSET 0
+    ) AS e
     UNION ALL
-    SELECT e.entry_id, e.parent_entry_id, e.label, e.body, e.updated_seq, e.create_time, e.update_time, p.depth + 1,
-        p.bytes + e.body_bytes
-    FROM path p JOIN entry e ON e.session_id = $3 AND e.entry_id = p.parent_entry_id AND e.entry_id <> $13
+    SELECT e.*, p.depth + 1, p.bytes + e.body_bytes
+    FROM path p, LATERAL (
+        SELECT parent_entry_id, label, body, updated_seq, create_time, update_time, body_bytes
+        FROM entry WHERE session_id = $3 AND entry_id = p.parent_entry_id AND entry_id <> $13 OFFSET 0
+    ) AS e
     WHERE p.bytes <= $18
 ), listed_path AS (
     SELECT array_agg(parent_entry_id ORDER BY depth DESC) AS parents, array_agg(label ORDER BY depth DESC) AS labels,
@@ -108,9 +115,12 @@ SELECT after.*, now() AS now, false AS needs_attention,
 FROM after, agents, listed_path;
 
 -- name: turn_by_request
-SELECT t.session_id, t.turn_id, t.request_hash, t.start_seq
-FROM turn t
-WHERE t.owner_id = $1 AND t.request_id = $3 AND (t.session_id = $2 OR ($4 AND t.made_session))
+-- Of the session, or of any session that a request without one made ($4).
+SELECT session_id, turn_id, request_hash, start_seq
+FROM turn WHERE owner_id = $1 AND session_id = $2 AND request_id = $3 AND request_id <> ''
+UNION ALL
+SELECT session_id, turn_id, request_hash, start_seq
+FROM turn WHERE owner_id = $1 AND request_id = $3 AND request_id <> '' AND made_session AND $4
 LIMIT 1;
 
 -- name: queued_by_request
