@@ -43,6 +43,14 @@ doctor: $(STAMP) ## Say what is missing on this machine and how to get it
 test: $(STAMP) ## Run all tests (ARGS are pytest's)
 	$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: test-sandbox
+test-sandbox: $(STAMP) ## Try to get out of a worker in every way that is known
+	$(BIN)/python -m pytest tests/sandbox tests/unit/netaclaw_runner_sandbox $(ARGS)
+
+.PHONY: test-soak
+test-soak: $(STAMP) ## 5,000 short workers under live traffic
+	NETACLAW_SOAK_WORKERS=5000 $(BIN)/python -m pytest --timeout 3600 tests/integration/runner/test_soak.py $(ARGS)
+
 .PHONY: bench
 bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figure)
 	@$(BIN)/python -m bench $(ARGS)

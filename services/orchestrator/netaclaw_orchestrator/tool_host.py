@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 
 PROTOCOL_VERSION = 1
-CALL_TIMEOUT_S = 300.0
-"""A tool of the main agent that takes longer is stopped; the model reads why."""
+CALL_TIMEOUT_S = 660.0
+"""Above the host's own limit: a tool of the main agent that takes longer is stopped, and the model reads why."""
 
 HostCall = grpc.aio.StreamStreamCall[HostToolsRequest, HostToolsResponse]
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from netaclaw_runner.launcher import MINIMAL_ENVIRONMENT, GroupHandle, LaunchError, SandboxReport
+from netaclaw_runner.sandbox.options import LaunchOptions
 
 
 class CommandLauncher:
@@ -27,7 +28,7 @@ class CommandLauncher:
         missing = ["uid", "pid_namespace", "net_namespace", "ipc_namespace", "rlimits", "landlock", "seccomp"]
         return SandboxReport(in_force, [*missing, "pdeathsig"])
 
-    async def launch(self, workspace_fd: int | None) -> GroupHandle:
+    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> GroupHandle:
         ours, theirs = socket.socketpair()
         stderr_read, stderr_write = os.pipe()
         try:
@@ -39,7 +40,7 @@ class CommandLauncher:
         finally:
             theirs.close()
             os.close(stderr_write)
-        return GroupHandle(process, ours, stderr_read)
+        return GroupHandle(process, ours, stderr_read, self.sandbox)
 
     def _spawn(self, channel: int, stderr: int, workspace_fd: int | None) -> subprocess.Popen[bytes]:
         # By its descriptor, for the path may lead elsewhere by now; systems without this way get no folder.

@@ -25,6 +25,7 @@ import google.protobuf
 import netaclaw
 import netaclaw_agent
 import netaclaw_runner
+from netaclaw_runner.sandbox.options import LaunchOptions
 from netaclaw_runner.zygote import process_tree
 
 MINIMAL_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
@@ -75,6 +76,11 @@ class WorkerHandle(Protocol):
         """Our end of its stderr and stdout; whoever takes it closes it."""
         ...
 
+    @property
+    def sandbox(self) -> SandboxReport:
+        """What is in force for this very worker."""
+        ...
+
     async def exited(self) -> int:
         """Wait for the worker's own exit. The exit code, or the negative number of the signal that ended it.
 
@@ -96,13 +102,14 @@ class Launcher(Protocol):
 
     @property
     def sandbox(self) -> SandboxReport:
-        """What workers of this launcher get."""
+        """What workers of this launcher get; what each one got is in its handle."""
         ...
 
-    async def launch(self, workspace_fd: int | None) -> WorkerHandle:
+    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
         """Start one worker, in its own session, on an optional workspace directory. Raises LaunchError.
 
-        The descriptor stays the caller's.
+        The descriptor stays the caller's. Without options: best effort, read-only, no programs. A launcher that cannot
+        confine says so in its report.
         """
         ...
 
@@ -123,14 +130,14 @@ class ExecLauncher:
         missing = ["uid", "pid_namespace", "net_namespace", "ipc_namespace", "rlimits", "landlock", "seccomp"]
         return SandboxReport(in_force, missing)
 
-    async def launch(self, workspace_fd: int | None) -> WorkerHandle:
+    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
         # Called on the event loop's own thread on purpose: the worker dies with the thread that started it.
         ours, theirs = socket.socketpair()
         stderr_read, stderr_write = os.pipe()
-        options = {"paths": self._paths, "channel": theirs.fileno(), "workspace": workspace_fd, "parent": os.getpid()}
+        given = {"paths": self._paths, "channel": theirs.fileno(), "workspace": workspace_fd, "parent": os.getpid()}
         kept = [theirs.fileno()] + ([] if workspace_fd is None else [workspace_fd])
         try:
-            process = self._spawn(options, kept, stderr_write)
+            process = self._spawn(given, kept, stderr_write)
         except OSError as error:
             ours.close()
             os.close(stderr_read)
@@ -138,7 +145,7 @@ class ExecLauncher:
         finally:
             theirs.close()
             os.close(stderr_write)
-        return GroupHandle(process, ours, stderr_read)
+        return GroupHandle(process, ours, stderr_read, self.sandbox)
 
     def _spawn(self, options: Mapping[str, object], kept: Sequence[int], output: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  # our own interpreter and text
@@ -157,13 +164,20 @@ class ExecLauncher:
 class GroupHandle:
     """A child of this process that leads a process group."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, stderr_fd: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], channel: socket.socket, stderr_fd: int, sandbox: SandboxReport
+    ) -> None:
         self._process = process
         self._channel = channel
         self._stderr_fd = stderr_fd
         self._exit = asyncio.get_running_loop().create_task(_wait(process))
         self._finished = False
         self._below: list[int] = []
+        self._sandbox = sandbox
+
+    @property
+    def sandbox(self) -> SandboxReport:
+        return self._sandbox
 
     @property
     def pid(self) -> int:

@@ -22,9 +22,10 @@ from netaclaw_agent.tools.results import cut_middle
 from netaclaw_agent.tools.shell import SHELL_TOOLS
 from netaclaw_runner.child_log import ChildLog
 from netaclaw_runner.clocks import Clocks
+from netaclaw_runner.confinement import task_options
 from netaclaw_runner.ending import End, Ending, Manner, cancelled, failed
 from netaclaw_runner.events import EventStream, Reader
-from netaclaw_runner.launcher import Launcher, LaunchError
+from netaclaw_runner.launcher import Launcher, LaunchError, SandboxReport
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_desk import ModelDesk
 from netaclaw_runner.protocol import PROTOCOL_VERSION, Line
@@ -96,6 +97,11 @@ class Run:
     def pid(self) -> int:
         """Its worker's process id; 0 before there is one."""
         return self._link.pid if self._link is not None else 0
+
+    @property
+    def _sandbox(self) -> SandboxReport:
+        """What is in force for its worker, or would be."""
+        return self._link.sandbox if self._link is not None else self._launcher.sandbox
 
     @property
     def state(self) -> SubagentTaskState:
@@ -184,7 +190,14 @@ class Run:
 
     async def _work(self) -> None:
         try:
-            link = await WorkerLink.open(self._launcher, self.run_id, self._workspace_fd, self._limits, self._child_log)
+            link = await WorkerLink.open(
+                self._launcher,
+                self.run_id,
+                self._workspace_fd,
+                options=task_options(self._envelope.policy),
+                limits=self._limits,
+                child_log=self._child_log,
+            )
         except LaunchError as error:
             self.end(failed(str(error)))
             return
@@ -275,13 +288,13 @@ class Run:
             return False
         self._started = True
         self._clocks.started()
-        report = self._launcher.sandbox
+        report = self._sandbox
         self.emit(
             RunEvent(
                 started=WorkerStarted(
                     pid=self.pid,
-                    sandbox_in_force=[*report.in_force, *line.sandbox_in_force],
-                    sandbox_missing=[*report.missing, *line.sandbox_missing],
+                    sandbox_in_force=report.in_force,
+                    sandbox_missing=report.missing,
                     model=self._model.name,
                 )
             )
@@ -322,8 +335,8 @@ class Run:
         assert end is not None
         usual = end.manner is Manner.BY_ITSELF or end.state != _FAILED
         diagnostics = self._child_log.diagnostics(with_tail=not usual)
-        if self._envelope.policy.sandbox != SandboxMode.SANDBOX_MODE_OFF and self._launcher.sandbox.missing:
-            diagnostics.append("not in force: " + ", ".join(self._launcher.sandbox.missing))
+        if self._envelope.policy.sandbox != SandboxMode.SANDBOX_MODE_OFF and self._sandbox.missing:
+            diagnostics.append("not in force: " + ", ".join(self._sandbox.missing))
         partial = "" if end.state == _COMPLETED else end.final_output or self._desk.partial_text or end.partial_text
         final = end.final_output or (partial if end.state == _PARTIAL else "")
         self.emit(

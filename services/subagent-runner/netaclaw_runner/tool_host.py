@@ -11,6 +11,7 @@ from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1.runner_service_pb2 import HostToolsOpen, HostToolsResponse, WorkerStarted
 from netaclaw_agent.tools.results import cut_middle
 from netaclaw_runner.child_log import ChildLog
+from netaclaw_runner.confinement import host_options
 from netaclaw_runner.launcher import Launcher, LaunchError
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.protocol import Line
@@ -55,7 +56,7 @@ class ToolHost:
         """Start the worker. Raises LaunchError."""
         link = await self._start()
         self._working = asyncio.create_task(self._work())
-        report = self._launcher.sandbox
+        report = link.sandbox
         return WorkerStarted(pid=link.pid, sandbox_in_force=report.in_force, sandbox_missing=report.missing)
 
     async def call(self, call: pb.ToolCall) -> None:
@@ -139,7 +140,14 @@ class ToolHost:
         return await self._start()
 
     async def _start(self) -> WorkerLink:
-        link = await WorkerLink.open(self._launcher, self._host_id, self._workspace_fd, self._limits, self._child_log)
+        link = await WorkerLink.open(
+            self._launcher,
+            self._host_id,
+            self._workspace_fd,
+            options=host_options(self._opening.host.policy),
+            limits=self._limits,
+            child_log=self._child_log,
+        )
         self._link = link
         self._lost = False
         started: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -13,9 +13,10 @@ from google.protobuf.message import Message
 from netaclaw_runner import protocol
 from netaclaw_runner.channel import Channel, StderrDrain
 from netaclaw_runner.child_log import ChildLog
-from netaclaw_runner.launcher import Launcher, WorkerHandle
+from netaclaw_runner.launcher import Launcher, SandboxReport, WorkerHandle
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.protocol import Line, Noise, Overlong
+from netaclaw_runner.sandbox.options import LaunchOptions
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,17 @@ class WorkerLink:
 
     @classmethod
     async def open(
-        cls, launcher: Launcher, run_id: str, workspace_fd: int | None, limits: Limits, child_log: ChildLog
+        cls,
+        launcher: Launcher,
+        run_id: str,
+        workspace_fd: int | None,
+        *,
+        options: LaunchOptions,
+        limits: Limits,
+        child_log: ChildLog,
     ) -> WorkerLink:
         """Launch a worker. Raises LaunchError."""
-        handle = await launcher.launch(workspace_fd)
+        handle = await launcher.launch(workspace_fd, options=options)
         stderr = StderrDrain(handle.stderr_fd, child_log.stderr)
         channel = await Channel.open(
             handle.channel,
@@ -71,6 +79,11 @@ class WorkerLink:
     def closed(self) -> bool:
         """Whether the worker has closed its channel; nothing reaches it then."""
         return self._channel.closed
+
+    @property
+    def sandbox(self) -> SandboxReport:
+        """What is in force for it."""
+        return self._handle.sandbox
 
     def send(self, message: Message) -> bool:
         """Queue a message. False when it cannot reach the worker."""

@@ -22,6 +22,7 @@ from netaclaw_chassis.lifecycle import new_event_loop
 from netaclaw_runner.launcher import SandboxReport
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.run import Run
+from netaclaw_runner.sandbox.options import LaunchOptions
 from tests.integration.runner.rig import ScriptModel, task_envelope
 
 CANCELLED = SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED
@@ -42,6 +43,8 @@ LIMITS = Limits(
 
 class FakeHandle:
     """A worker without a process: its socket is in the test's hands, a signal ends it unless it is deaf to it."""
+
+    sandbox = SandboxReport([], [])
 
     def __init__(self, *, deaf: bool) -> None:
         self.channel, self.theirs = socket.socketpair()
@@ -80,7 +83,7 @@ class FakeLauncher:
         self.handle: FakeHandle | None = None
         self.launched = asyncio.Event()
 
-    async def launch(self, workspace_fd: int | None) -> FakeHandle:
+    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> FakeHandle:
         self.handle = FakeHandle(deaf=self._deaf)
         self.launched.set()
         return self.handle

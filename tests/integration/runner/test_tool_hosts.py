@@ -20,6 +20,7 @@ from netaclaw.tool.v1.tool_pb2 import SandboxMode
 from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
+from netaclaw_runner.launcher import ExecLauncher
 from netaclaw_runner.limits import Limits
 from tests.integration.runner.rig import Rig, alive, gone, program, runner
 
@@ -202,7 +203,7 @@ async def test_a_host_that_cannot_be_opened_is_refused_with_its_reason(tmp_path:
         (strict, Reason.REASON_SANDBOX_UNAVAILABLE),
         (rs.HostToolsOpen(), Reason.REASON_INVALID_FIELD),
     ]
-    async with runner(tmp_path) as rig:
+    async with runner(tmp_path, launcher=ExecLauncher()) as rig:  # it cannot confine
         for wrong, reason in expected:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await Host(rig.stub.HostTools()).open(wrong)
