@@ -51,6 +51,10 @@ test-sandbox: $(STAMP) ## Try to get out of a worker in every way that is known
 test-soak: $(STAMP) ## 5,000 short workers under live traffic
 	NETACLAW_SOAK_WORKERS=5000 $(BIN)/python -m pytest --timeout 3600 tests/integration/runner/test_soak.py $(ARGS)
 
+.PHONY: test-faults
+test-faults: $(STAMP) ## Kill services and cut connections in the middle of turns (ARGS="--turns N --seed S" for soak)
+	$(BIN)/python -m pytest tests/faults $(ARGS)
+
 .PHONY: bench
 bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figure)
 	@$(BIN)/python -m bench $(ARGS)

@@ -36,6 +36,11 @@ class Follower:
         async with asyncio.timeout(20), self._changed:
             await self._changed.wait_for(lambda: bool(holds()))
 
+    async def until_more(self) -> None:
+        """Wait for the next event."""
+        async with self._changed:
+            await self._changed.wait()
+
     async def until_kind(self, kind: str, count: int = 1) -> None:
         await self.until(lambda: len(of_kind(self.events, kind)) >= count)
 
