@@ -16,6 +16,8 @@ from netaclaw_chassis.lifecycle import new_event_loop
 
 BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
     "worker.start": worker.start,
+    "worker.burst50": worker.burst,
+    "worker.pss": worker.memory,
     "turn.first_token": turn.first_token_and_end,
     "turn.end": turn.first_token_and_end,
     "delegate8.wall": delegation.eight_at_once,
