@@ -52,16 +52,27 @@ class _Turn:
             *(entry_body(self.user), search_text(self.user), entry_body(self.placeholder), MAX_PATH_BYTES),
         )
 
+    def parameters_in_new_session(self) -> tuple[Any, ...]:
+        asked = self.request
+        return (
+            *(asked.instance_id, asked.owner_id, asked.session_id, asked.turn_id),
+            *(asked.user_entry_id, asked.assistant_entry_id, asked.agent_id, asked.agent_name),
+            *(asked.request_id, self.hash, title_from(asked.content)),
+            *(entry_body(self.user), search_text(self.user), entry_body(self.placeholder), DEFAULT_WORKSPACE),
+        )
+
 
 async def begin_turn(database: Database, request: j.BeginTurnRequest) -> j.BeginTurnResponse:
     """Begin a turn, join the one that the request_id began, or queue the message. Atomic."""
     if request.from_queue:
         return await database.transact(lambda connection: _from_queue(connection, request))
     turn = _turn(request)
-    if not request.create_session:
-        row = await database.write(lambda connection: connection.fetchrow(SQL["begin_turn"], *turn.parameters()))
-        if row is not None:
-            return _started(turn, row)
+    block, parameters = "begin_turn", turn.parameters
+    if request.create_session:
+        block, parameters = "begin_in_new_session", turn.parameters_in_new_session
+    row = await database.write(lambda connection: connection.fetchrow(SQL[block], *parameters()))
+    if row is not None:
+        return _started(turn, row)
     return await database.transact(lambda connection: _carefully(connection, turn))
 
 
@@ -92,9 +103,6 @@ async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurn
     if request.create_session:
         defaults = ("", DEFAULT_WORKSPACE, "")
         await connection.execute(SQL["insert_session"], request.session_id, request.owner_id, *defaults)
-        row = await connection.fetchrow(SQL["begin_turn"], *turn.parameters())
-        if row is not None:
-            return _started(turn, row)
     session = await _owned(connection, request)
     if session["running_turn_id"]:
         if request.when_busy in (WHEN_BUSY_UNSPECIFIED, WHEN_BUSY_REJECT):
