@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import delegation, turn, worker
+from bench import delegation, store, turn, watch, worker
 from bench.figures import Figure
 from netaclaw_chassis.lifecycle import new_event_loop
 
@@ -21,6 +21,11 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
     "turn.first_token": turn.first_token_and_end,
     "turn.end": turn.first_token_and_end,
     "delegate8.wall": delegation.eight_at_once,
+    "store.append": store.append,
+    "store.snapshot10k": store.snapshot,
+    "store.resume100k": store.resume,
+    "store.growth": store.growth,
+    "watch.idle1000": watch.idle,
 }
 """Every figure's name, and what measures it; one run may yield several."""
 
@@ -51,14 +56,14 @@ async def _measured(measure: Callable[[], Awaitable[Sequence[Figure]]]) -> Seque
 def _show(figures: Sequence[Figure]) -> None:
     table = Table("figure", "value", "floor", "ratio", "quartiles", "limit", "")
     for figure in figures:
-        within = "" if figure.limit is None else ("ok" if figure.ratio <= figure.limit else "missed")
+        within = {None: "", True: "ok", False: "missed"}[figure.within]
         table.add_row(
             figure.name,
             f"{figure.value:.2f} {figure.unit}",
             f"{figure.floor:.2f} {figure.unit}",
             f"{figure.ratio:.2f}",
             f"{figure.spread[0]:.2f} to {figure.spread[1]:.2f}",
-            "" if figure.limit is None else f"{figure.limit:g}",
+            "" if figure.limit is None else f"{'≥' if figure.at_least else '≤'} {figure.limit:g}",
             within,
         )
     Console().print(table)

@@ -22,10 +22,19 @@ class Figure:
     """Quartiles of the ratio over blocks of the run."""
     limit: float | None = None
     """The ratio that is to be reached; None: reported only."""
+    at_least: bool = False
+    """The limit is a least ratio, not a greatest one."""
 
     @property
     def ratio(self) -> float:
         return self.value / self.floor if self.floor else float("inf")
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the limit is kept; None where there is none."""
+        if self.limit is None:
+            return None
+        return self.ratio >= self.limit if self.at_least else self.ratio <= self.limit
 
     def line(self) -> str:
         """One JSON object."""

@@ -41,6 +41,7 @@ class Bench:
     model_url: str
     bare: str
     """First hop of the bare chain."""
+    orchestrator_pid: int
 
 
 @asynccontextmanager
@@ -64,4 +65,4 @@ async def suite_and_floor(**environ: str) -> AsyncIterator[Bench]:
         address = url
         for _ in range(3):
             address = (await stack.enter_async_context(started("bench.bare", address)))["address"]
-        yield Bench(suite.address, model["base_url"], address)
+        yield Bench(suite.address, model["base_url"], address, suite.pid("orchestrator"))

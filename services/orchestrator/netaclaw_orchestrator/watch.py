@@ -79,10 +79,15 @@ class Watcher:
 
         `here`: another instance asks, and is not sent on to a third. `session_list`: changes of the owner's list, too.
         """
+        follow = self._local if here else self.follow
+        if len(targets) == 1 and not session_list:  # the usual case needs nothing to merge
+            async with aclosing(follow(owner_id, targets[0].session_id, targets[0].after_seq)) as batches:
+                async for batch in batches:
+                    yield batch
+            return
         merged: asyncio.Queue[list[ChatEvent]] = asyncio.Queue(MERGE_QUEUE)
 
         async def pour(target: WatchTarget) -> None:
-            follow = self._local if here else self.follow
             async with aclosing(follow(owner_id, target.session_id, target.after_seq)) as batches:
                 async for batch in batches:
                     await merged.put(batch)
@@ -94,21 +99,21 @@ class Watcher:
         pouring = [asyncio.create_task(pour(target)) for target in targets]
         if session_list:
             pouring.append(asyncio.create_task(pour_list()))
+        taking = asyncio.create_task(merged.get())
         try:
             while True:
-                taking = asyncio.create_task(merged.get())
                 await asyncio.wait([taking, *pouring], return_when=asyncio.FIRST_COMPLETED)
                 if taking.done():
-                    yield taking.result()
+                    batch, taking = taking.result(), asyncio.create_task(merged.get())
+                    yield batch
                     continue
-                taking.cancel()
                 for ended in [task for task in pouring if task.done()]:
                     ended.result()  # raises what ended it
                     pouring.remove(ended)
                 if not pouring:
                     return
         finally:
-            for task in pouring:
+            for task in (taking, *pouring):
                 task.cancel()
 
     async def follow(self, owner_id: str, session_id: str, after_seq: int) -> AsyncGenerator[list[ChatEvent], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -50,14 +50,15 @@ class Batch:
     """Waiting messages that the batch took, by request_id."""
     ended: j.TurnEndWrite | None = None
 
-    def add(self, writes: Iterable[j.Write]) -> None:
-        """Take the writes in order."""
+    def add(self, writes: Iterable[j.Write], reduced: Iterable[StoredEvent]) -> None:
+        """Take the writes in order; `reduced` has what is kept of each event write, in order."""
+        kept = iter(reduced)
         for write in writes:
             kind = write.WhichOneof("write")
             if kind == "entry":
                 self._entry(write.entry)
             elif kind == "event":
-                self._event(write.event.event)
+                self._event(next(kept))
             elif kind == "leaf":
                 self._leaf(write.leaf)
             elif kind == "queue_take":
@@ -82,8 +83,7 @@ class Batch:
         else:
             self._log(entry_event(UPDATED if known else ADDED, entry))
 
-    def _event(self, event: ChatEvent) -> None:
-        stored = reduce(event)
+    def _event(self, stored: StoredEvent) -> None:
         if not stored.subject_entry_id and stored.entry_id in self.quiet:
             stored.subject_entry_id = stored.entry_id
         self._log(stored)
@@ -111,16 +111,22 @@ class Batch:
         self.steps.append(_Step(event, entry))
 
 
-def referred(writes: Iterable[j.Write]) -> list[str]:
+def reduced_events(writes: Iterable[j.Write]) -> list[StoredEvent]:
+    """What is kept of the event writes, in order."""
+    return [reduce(write.event.event) for write in writes if write.WhichOneof("write") == "event"]
+
+
+def referred(writes: Iterable[j.Write], reduced: Iterable[StoredEvent]) -> list[str]:
     """Entries that the batch's events report on and that it does not write itself before."""
     written: set[str] = set()
     wanted: dict[str, None] = {}
+    kept = iter(reduced)
     for write in writes:
         kind = write.WhichOneof("write")
         if kind == "entry":
             written.add(write.entry.entry.entry_id)
         elif kind == "event":
-            subject = reduce(write.event.event).subject_entry_id
+            subject = next(kept).subject_entry_id
             if subject and subject not in written:
                 wanted[subject] = None
     return list(wanted)
@@ -153,11 +159,12 @@ async def _append(connection: asyncpg.Connection, request: j.AppendRequest) -> t
             metadata={"expected": str(expected)},
         )
     batch = Batch(session["seq"], session["leaf_entry_id"], session["running_turn_id"], session["now"])
-    await _load_referred(connection, request, batch)
+    reduced = reduced_events(request.writes)
+    await _load_referred(connection, request, batch, referred(request.writes, reduced))
     for write in request.writes:
         if write.HasField("queue_take") and await take_into_turn(connection, request.session_id, write.queue_take):
             batch.taken.add(write.queue_take.request_id)
-    batch.add(request.writes)
+    batch.add(request.writes, reduced)
     rows = await _store(connection, request, session, batch)
     await write_side_rows(connection, request, session["owner_id"])
     if batch.ended is not None:
@@ -168,8 +175,9 @@ async def _append(connection: asyncpg.Connection, request: j.AppendRequest) -> t
     return response, session["owner_id"]
 
 
-async def _load_referred(connection: asyncpg.Connection, request: j.AppendRequest, batch: Batch) -> None:
-    wanted = referred(request.writes)
+async def _load_referred(
+    connection: asyncpg.Connection, request: j.AppendRequest, batch: Batch, wanted: Sequence[str]
+) -> None:
     if not wanted:
         return
     rows = await connection.fetch(SQL["entries_by_id"], request.session_id, wanted)

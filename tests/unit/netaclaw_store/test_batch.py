@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.store.v1 import journal_service_pb2 as j
-from netaclaw_store.append import Batch, referred
+from netaclaw_store.append import Batch, reduced_events, referred
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -24,7 +24,7 @@ def _event(event: v.ChatEvent) -> j.Write:
 
 def _batch(*writes: j.Write) -> Batch:
     batch = Batch(seq=10, leaf="leaf", running_turn_id="turn", now=NOW)
-    batch.add(writes)
+    batch.add(writes, reduced_events(writes))
     return batch
 
 
@@ -75,4 +75,5 @@ def test_only_entries_that_the_batch_does_not_write_before_are_looked_up() -> No
         call = v.ToolCallStarted(call=e.ToolCallPart(call_id="c"))
         return _event(v.ChatEvent(entry_id=entry_id, tool_call_started=call))
 
-    assert referred([_entry("a"), started("a"), started("b"), started("b"), _entry("b")]) == ["b"]
+    writes = [_entry("a"), started("a"), started("b"), started("b"), _entry("b")]
+    assert referred(writes, reduced_events(writes)) == ["b"]
