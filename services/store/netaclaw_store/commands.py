@@ -6,7 +6,6 @@ from typing import Any
 
 import asyncpg
 
-from netaclaw.chat.v1.event_pb2 import SessionLeafChanged
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1 import journal_service_pb2 as j
@@ -14,7 +13,7 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_store import events
 from netaclaw_store.codec import Row, entry_from, session_from, storable
 from netaclaw_store.database import Database
-from netaclaw_store.hydrate import LEAF_CHANGED, REMOVED, SESSION_UPDATED, UPDATED, StoredEvent, entry_event
+from netaclaw_store.hydrate import REMOVED, SESSION_UPDATED, UPDATED, StoredEvent, entry_event, leaf_event
 from netaclaw_store.leases import session_not_found, stale_generation, turn_running
 from netaclaw_store.queries import SQL
 from netaclaw_store.settings import DEFAULT_WORKSPACE
@@ -92,7 +91,7 @@ class Commands:
             leaf = request.leaf_entry_id
             if not await connection.fetchval(SQL["path_entry_exists"], request.session_id, leaf, request.owner_id):
                 raise _entry_not_found(leaf)
-            logged = [] if leaf == session["leaf_entry_id"] else [_leaf_event(leaf)]
+            logged = [] if leaf == session["leaf_entry_id"] else [leaf_event(leaf)]
             shown, published = await events.log(connection, session, logged, {}, leaf=leaf)
             return j.SwitchLeafResponse(session=shown, events=published)
 
@@ -115,7 +114,7 @@ class Commands:
             leaf = session["leaf_entry_id"]
             if leaf in gone:
                 leaf = parent
-                logged.append(_leaf_event(leaf))
+                logged.append(leaf_event(leaf))
             shown, published = await events.log(connection, session, logged, {}, leaf=leaf)
             return j.DeleteBranchResponse(session=shown, events=published, deleted_count=len(gone))
 
@@ -177,10 +176,6 @@ async def _set_labels(
         entries[entry.entry_id] = entry
         logged.append(entry_event(UPDATED, entry))
     return logged, entries
-
-
-def _leaf_event(leaf: str) -> StoredEvent:
-    return StoredEvent(LEAF_CHANGED, leaf, "", "", "", SessionLeafChanged(leaf_entry_id=leaf).SerializeToString())
 
 
 def _entry_not_found(entry_id: str) -> NetaclawError:

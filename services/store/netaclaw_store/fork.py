@@ -14,7 +14,8 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_store.codec import Row, entry_body, entry_from, search_text, session_from
 from netaclaw_store.database import Database
-from netaclaw_store.hydrate import ADDED
+from netaclaw_store.events import log
+from netaclaw_store.hydrate import ADDED, leaf_event
 from netaclaw_store.leases import session_not_found
 from netaclaw_store.queries import SQL
 
@@ -50,6 +51,9 @@ async def fork_session(database: Database, request: j.ForkSessionRequest) -> j.F
             await connection.execute(SQL["fork_transcripts"], *names)
             new_leaf = copy.ids.get(leaf, "")
             await connection.execute(SQL["finish_fork"], request.new_session_id, new_leaf, copy.count)
+            if new_leaf:  # whoever follows the copy from its beginning learns where it stands
+                row = await connection.fetchrow(SQL["lock_session"], request.new_session_id, request.owner_id)
+                await log(connection, row, [leaf_event(new_leaf)], {}, leaf=new_leaf)
         made = await connection.fetchrow(SQL["read_session"], request.new_session_id, request.owner_id)
         if made is None or made["forked_from_session_id"] != request.session_id:
             raise NetaclawError(

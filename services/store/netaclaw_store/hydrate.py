@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.chat.v1.event_pb2 import ChatEvent, SessionLeafChanged
 from netaclaw.session.v1.entry_pb2 import Entry, Session, ToolCallPart
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw_store.codec import Row, timestamp
@@ -66,6 +66,12 @@ def is_durable(event: ChatEvent) -> bool:
 def entry_event(kind: int, entry: Entry) -> StoredEvent:
     """session_entry_added or session_entry_updated of an entry."""
     return StoredEvent(kind, entry.entry_id, entry.entry_id, entry.turn_id, "", b"")
+
+
+def leaf_event(leaf_entry_id: str) -> StoredEvent:
+    """session_leaf_changed by a command."""
+    payload = SessionLeafChanged(leaf_entry_id=leaf_entry_id).SerializeToString()
+    return StoredEvent(LEAF_CHANGED, leaf_entry_id, "", "", "", payload)
 
 
 def reduce(event: ChatEvent) -> StoredEvent:

@@ -255,7 +255,9 @@ async def test_a_fork_is_a_whole_copy_with_ids_of_its_own(store: Store, whole: b
     assert anchor.assistant.parts[1].batch_reference.batch_entry_id == batch.entry_id
     assert batch.subagent_batch.batch.parent_entry_id == anchor.entry_id
     assert result.subagent_result.batch_entry_id == batch.entry_id
-    assert [event.seq for event in await store.replay(new_session_id)] == list(range(1, expected + 1))
+    replayed = await store.replay(new_session_id)
+    assert [event.seq for event in replayed] == list(range(1, expected + 2))
+    assert replayed[-1].session_leaf_changed.leaf_entry_id == fork.leaf_entry_id
     rows = await _rows(store, new_session_id)
     assert (rows["content"], rows["subagent_session"], rows["subagent_entry"]) == (1, 1, 1)
 
