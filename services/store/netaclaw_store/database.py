@@ -107,8 +107,12 @@ class Database:
     async def listen(self, channel: str, heard: Callable[[str], None]) -> asyncpg.Connection:
         """A connection of its own that calls `heard` with the payloads of a channel; close it when done."""
         try:
-            connection = await asyncio.wait_for(asyncpg.connect(self._url), CONNECT_TIMEOUT_S)
-            await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: heard(payload))
+            connection = await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT_S)
+            try:
+                await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: heard(payload))
+            except BaseException:
+                connection.terminate()  # left open by a cancellation, it would keep the event loop from closing
+                raise
         except _GONE as error:
             raise _unavailable() from error
         return connection
@@ -133,7 +137,7 @@ def _unavailable() -> NetaclawError:
 async def open_pool(url: str) -> asyncpg.Pool:
     """Connect, check the server's version, migrate, and open the pool. Raises StartError with one clear line."""
     try:
-        connection = await asyncio.wait_for(asyncpg.connect(url), CONNECT_TIMEOUT_S)
+        connection = await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_S)
     except (*_GONE, asyncpg.PostgresError, ValueError) as error:
         raise StartError(f"the database cannot be reached: {_why(error)}") from error
     try:
@@ -188,6 +192,7 @@ def _why(error: BaseException) -> str:
 async def close_pool(pool: asyncpg.Pool) -> None:
     """Close gracefully; cut connections that are still busy after a second."""
     try:
-        await asyncio.wait_for(pool.close(), 1.0)
+        async with asyncio.timeout(1.0):
+            await pool.close()
     except TimeoutError:
         pool.terminate()
