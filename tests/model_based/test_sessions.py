@@ -31,7 +31,6 @@ MAX_SESSIONS = 4
 
 ANY = st.integers(0, 1_000)
 """Chooses among what there is."""
-HOW = st.sampled_from([WhenBusy.WHEN_BUSY_ENQUEUE, WhenBusy.WHEN_BUSY_STEER, WhenBusy.WHEN_BUSY_INTERRUPT])
 
 
 class Sessions(RuleBasedStateMachine):
@@ -48,7 +47,9 @@ class Sessions(RuleBasedStateMachine):
     def sessions_are_made(self) -> None:
         async def made() -> None:
             for _ in range(SESSIONS):
-                self.sessions.append(ModelSession(self.world, await self.world.new_session()))
+                session = ModelSession(self.world, await self.world.new_session())
+                self.sessions.append(session)
+                await session.send(self.words("say"), "")
 
         self.run(made())
 
@@ -65,6 +66,11 @@ class Sessions(RuleBasedStateMachine):
     def held(self, n: int) -> ModelSession | None:
         held = [session for session in self.sessions if session.held]
         return held[n % len(held)] if held else None
+
+    def interject(self, n: int, how: WhenBusy) -> None:
+        session = self.held(n)
+        assert session is not None
+        self.run(session.interject(self.words("between"), how))
 
     def words(self, kind: str) -> str:
         """A message that no other one equals."""
@@ -83,11 +89,19 @@ class Sessions(RuleBasedStateMachine):
         self.run(session.hold(self.words(f"hold {session.session_id}"), "" if node is None else session.node(node)))
 
     @precondition(lambda self: self.held(0))
-    @rule(n=ANY, how=HOW)
-    def a_message_comes_in_between(self, n: int, how: WhenBusy) -> None:
-        session = self.held(n)
-        assert session is not None
-        self.run(session.interject(self.words("between"), how))
+    @rule(n=ANY)
+    def a_message_waits(self, n: int) -> None:
+        self.interject(n, WhenBusy.WHEN_BUSY_ENQUEUE)
+
+    @precondition(lambda self: self.held(0))
+    @rule(n=ANY)
+    def a_message_steers(self, n: int) -> None:
+        self.interject(n, WhenBusy.WHEN_BUSY_STEER)
+
+    @precondition(lambda self: self.held(0))
+    @rule(n=ANY)
+    def a_message_interrupts(self, n: int) -> None:
+        self.interject(n, WhenBusy.WHEN_BUSY_INTERRUPT)
 
     @precondition(lambda self: any(session.waiting for session in self.sessions))
     @rule(n=ANY)
