@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from netaclaw.chat.v1.chat_service_pb2 import ExecuteChatRequest
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
@@ -25,6 +25,7 @@ from netaclaw_store.settings import StoreSettings
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
 from tests.scenarios.followers import check_whole, followers
 from tests.scenarios.pairs import Side, open_pair
+from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite
 
 ARGUMENTS = json.loads((Path(__file__).parents[1] / "cases" / "store-args-01.json").read_text())["raw_arguments"]
@@ -81,6 +82,36 @@ async def test_large_events_reach_every_stream_and_a_broken_listener_misses_none
             for each in both:
                 await each.until_kind("session_updated", 11)
             await check_whole(pair.two.suite, client, *both)
+
+
+@pytest.mark.parametrize("as_arguments", [False, True])
+async def test_an_answer_that_no_entry_can_hold_ends_its_turn_and_the_next_message_is_answered(
+    as_arguments: bool, open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    """C46: beyond the limit of a message nothing is refused in silence, and no turn is left running for ever."""
+    piece = "z" * 100_000
+
+    async def rule(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["content"] == "again":
+            return Reply([Text("here")])
+        return Reply([Call("list_files", json.dumps({"path": piece * 11}))] if as_arguments else [Text(piece)] * 11)
+
+    model_server.rule = rule
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        async with followers(session_id, suite) as (follower,):
+            events = until(chat(client, ChatRequest(session_id=session_id, content="go")), "error")
+            *_, ended = await events
+            kept = follower.view.text_of(ended.error.assistant_entry_id)
+            answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="again"))
+            await follower.until_kind("done")
+            await check_whole(suite, client, follower)
+    assert (ended.error.reason, answer.final_content) == ("LIMIT_REACHED", "here")
+    assert "768 KiB" in ended.error.message
+    assert kept == ("" if as_arguments else piece * 7)
 
 
 async def rename(side: Side, session_id: str, title: str) -> None:

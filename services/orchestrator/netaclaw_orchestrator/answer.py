@@ -10,8 +10,11 @@ from netaclaw.chat.v1.event_pb2 import (
     StreamChannel,
 )
 from netaclaw.session.v1.entry_pb2 import Message, Part, TextPart, ThinkingPart
-from netaclaw_agent.model import Finished, ModelEvent, TextDelta, ThinkingDelta
+from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from netaclaw_orchestrator.publisher import Publisher
+
+MAX_ANSWER_BYTES = 768 * 1024
+"""An answer is one entry, and an entry travels in one message of at most 1 MiB."""
 
 
 class AnswerStream:
@@ -32,7 +35,12 @@ class AnswerStream:
         """The finished message, once it came."""
 
     def add(self, event: ModelEvent) -> None:
-        """Publish a delta, or keep the finished message."""
+        """Publish a delta, or keep the finished message. Raises ModelError for an answer that no entry can hold."""
+        size = event.message.ByteSize() if isinstance(event, Finished) else len(event.text.encode()) + self._bytes
+        if size > MAX_ANSWER_BYTES:
+            raise ModelError(
+                f"the answer is larger than {MAX_ANSWER_BYTES // 1024} KiB", reason="LIMIT_REACHED", retryable=False
+            )
         if not self._started:
             self._started = True
             self._live(assistant_stream_start=AssistantStreamStart(attempt=self._attempt, model=self._model))
@@ -46,6 +54,10 @@ class AnswerStream:
             self._thinking_bytes += len(event.text.encode())
         elif isinstance(event, Finished):
             self.message = event.message
+
+    @property
+    def _bytes(self) -> int:
+        return self._text_bytes + self._thinking_bytes
 
     def end(self) -> None:
         """No more deltas of this attempt."""
