@@ -114,6 +114,34 @@ async def test_an_answer_that_no_entry_can_hold_ends_its_turn_and_the_next_messa
     assert kept == ("" if as_arguments else piece * 7)
 
 
+async def test_many_large_results_beside_each_other_are_cut_to_what_an_entry_can_hold(
+    open_suite: OpenSuite, model_server: FakeOpenAI, workspace: Path
+) -> None:
+    """C46: twenty results of 64 KiB each make more than a message can carry; the model reads what is stored."""
+    (workspace / "large.txt").write_text(("x" * 99 + "\n") * 900)
+
+    async def rule(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return Reply([Text("done")])
+        return Reply([Call("read_file", json.dumps({"path": "large.txt"})) for _ in range(20)])
+
+    model_server.rule = rule
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        async with followers(session_id, suite) as (follower,):
+            answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
+            await follower.until_kind("done")
+            await check_whole(suite, client, follower)
+    assert (answer.final_content, answer.tool_call_count) == ("done", 20)
+    told = [m["content"] for m in model_server.requests[-1].body["messages"] if m["role"] == "tool"]
+    entries = [entry for entry in follower.view.entries.values() if entry.HasField("assistant")]
+    assert told == [part.tool_call.result.content for part in entries[0].assistant.parts]
+    assert "bytes cut here" in told[-1]
+
+
 async def rename(side: Side, session_id: str, title: str) -> None:
     async with side.client() as client:
         session = Session(session_id=session_id, title=title)
