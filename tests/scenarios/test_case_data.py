@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import grpc
 import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
@@ -20,6 +21,7 @@ from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
 from netaclaw_chassis.lifecycle import StartError
+from netaclaw_orchestrator import answer as answer_stream
 from netaclaw_store.app import open_app
 from netaclaw_store.settings import StoreSettings
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
@@ -29,6 +31,7 @@ from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite
 
 ARGUMENTS = json.loads((Path(__file__).parents[1] / "cases" / "store-args-01.json").read_text())["raw_arguments"]
+LEASE = {"NETACLAW_LEASE_SECONDS": "1"}
 LARGE = 700_000
 """As much as one event may hold: no message on the wire exceeds 1 MiB."""
 DEAF_S = 5.0
@@ -112,6 +115,31 @@ async def test_an_answer_that_no_entry_can_hold_ends_its_turn_and_the_next_messa
     assert (ended.error.reason, answer.final_content) == ("LIMIT_REACHED", "here")
     assert "768 KiB" in ended.error.message
     assert kept == ("" if as_arguments else piece * 7)
+
+
+async def test_a_turn_whose_write_the_store_refuses_goes_on_instead_of_running_for_ever(
+    open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C60: whatever the reason, an owner that cannot write gives the session back, and the turn is taken over."""
+    monkeypatch.setattr(answer_stream, "MAX_ANSWER_BYTES", 16 * LARGE)
+    replies = [Reply([Text("z" * LARGE)] * 2), Reply([Text("short")])]
+
+    async def rule(request: dict[str, Any]) -> Reply:
+        return replies.pop(0)
+
+    model_server.rule = rule
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url, **LEASE) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        async with followers(session_id, suite) as (follower,):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
+            await follower.until_kind("done")
+            await check_whole(suite, client, follower)
+    (assistant,) = [entry for entry in follower.view.entries.values() if entry.HasField("assistant")]
+    assert [part.text.text for part in assistant.assistant.parts] == ["short"]
 
 
 async def test_many_large_results_beside_each_other_are_cut_to_what_an_entry_can_hold(

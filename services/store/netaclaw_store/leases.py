@@ -90,7 +90,7 @@ class Leases:
         return await self._database.transact(work)
 
     async def release(self, request: j.ReleaseSessionRequest) -> j.ReleaseSessionResponse:
-        """Give a lease back; one that is lost already, or still runs a turn, stays as it is."""
+        """Give a lease back, unless it is lost already. A turn that still runs is claimed by whoever looks next."""
         names = (request.session_id, request.instance_id, request.generation)
         await self._database.write(lambda connection: connection.execute(SQL["release_lease"], *names))
         return j.ReleaseSessionResponse()

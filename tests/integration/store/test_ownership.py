@@ -14,6 +14,7 @@ from tests.integration.store.driver import (
     INSTANCE,
     OWNER,
     Store,
+    Turn,
     append,
     entry_write,
     refused,
@@ -48,17 +49,25 @@ async def test_a_session_of_a_live_instance_is_owned_elsewhere(store: Store) -> 
         await store.journal.AcquireSession(_acquire(turn.session_id, OTHER))
 
 
+async def test_a_turn_whose_owner_gives_the_session_back_is_claimed_at_once(store: Store) -> None:
+    await store.beat(OTHER)
+    turn = await store.new_turn()
+    await store.journal.ReleaseSession(_release(turn, turn.begun.generation - 1))  # of an owner long gone
+    assert not (await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=OTHER))).turns
+    await store.journal.ReleaseSession(_release(turn, turn.begun.generation))
+    (claimed,) = (await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=OTHER))).turns
+    assert (claimed.turn_id, claimed.takeovers) == (turn.begun.turn_id, 1)
+
+
+def _release(turn: Turn, generation: int) -> j.ReleaseSessionRequest:
+    return j.ReleaseSessionRequest(instance_id=INSTANCE, session_id=turn.session_id, generation=generation)
+
+
 async def test_a_released_session_is_anybodys(store: Store) -> None:
     await store.beat(OTHER)
     turn = await store.new_turn()
-    release = j.ReleaseSessionRequest(
-        instance_id=INSTANCE, session_id=turn.session_id, generation=turn.begun.generation
-    )
-    await store.journal.ReleaseSession(release)  # a running turn keeps its owner
-    async with refused(Reason.REASON_OWNED_ELSEWHERE):
-        await store.begin(turn.session_id, instance_id=OTHER)
     await turn.finish()
-    await store.journal.ReleaseSession(release)
+    await store.journal.ReleaseSession(_release(turn, turn.begun.generation))
     taken = await store.begin(turn.session_id, instance_id=OTHER)
     assert taken.generation > turn.begun.generation
 

@@ -29,7 +29,7 @@ RETURNING s.generation;
 
 -- name: release_lease
 UPDATE session SET lease_instance_id = '', lease_incarnation_id = ''
-WHERE session_id = $1 AND lease_instance_id = $2 AND generation = $3 AND running_turn_id = '';
+WHERE session_id = $1 AND lease_instance_id = $2 AND generation = $3;
 
 -- name: orphaned_turns
 -- Running turns whose owner is gone, oldest first; rows that another claimer looks at are passed over.
