@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -12,17 +13,25 @@ import grpc
 from bench.bare import METHOD
 from bench.figures import Figure, median_figure
 from bench.processes import Bench, suite_and_floor
+from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
+from netaclaw_agent.loop import user_message
+from netaclaw_agent.models.openai_request import request_body
+from netaclaw_agent.policy import SubagentSettings
 from netaclaw_client.client import Client
+from netaclaw_orchestrator.prelude import make_prelude
 
+HEADERS = {"Content-Type": "application/json"}
 COUNT = 300
 WARM_UP = 20
-REQUEST = {
-    "model": "default",
-    "stream": True,
-    "stream_options": {"include_usage": True},
-    "messages": [{"role": "user", "content": "say hello"}],
-}
+
+
+def model_request() -> bytes:
+    """The very request that the suite sends for such a turn."""
+    agent = Agent(name="assistant", published=True)
+    prelude = make_prelude(agent, [agent], "default", SubagentSettings())
+    call = prelude.call([user_message("say hello")], ThinkingLevel.THINKING_LEVEL_UNSPECIFIED)
+    return json.dumps(request_body(call, "default"), ensure_ascii=False).encode()
 
 
 async def first_token_and_end() -> Sequence[Figure]:
@@ -66,6 +75,7 @@ class _Floor:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
+        self._request = model_request()
 
     async def __aenter__(self) -> _Floor:
         self._channel = grpc.aio.insecure_channel(self._bench.bare)
@@ -81,7 +91,9 @@ class _Floor:
         """Milliseconds to the model's first chunk and to its end."""
         started = time.perf_counter()
         await self._call(b"x" * 200)
-        async with self._http.post(f"{self._bench.model_url}/chat/completions", json=REQUEST) as response:
+        async with self._http.post(
+            f"{self._bench.model_url}/chat/completions", data=self._request, headers=HEADERS
+        ) as response:
             await response.content.readline()
             first = time.perf_counter() - started
             await response.read()

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
-from netaclaw_chassis.lifecycle import new_event_loop
 from tests.fakes.postgres import PostgresServer, postgres_server
-
-
-def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Tests run on the event loop that the services run on."""
-    return {"product": new_event_loop}
 
 
 @pytest.fixture(scope="session", name="postgres_server")

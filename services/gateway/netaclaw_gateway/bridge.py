@@ -83,12 +83,10 @@ def _passing_on(method: str, upstream: Upstream) -> Any:
     async def pass_on(request: bytes, context: Context) -> AsyncIterator[bytes]:
         metadata = onward_metadata(context.invocation_metadata() or ())
         call = start(request, timeout=context.time_remaining(), metadata=metadata)
-        first = asyncio.ensure_future(call.read())
+        headers = _Headers(call, context)
         try:
-            headers = await call.initial_metadata()
-            if headers or not await _at_once(first):
-                await context.send_initial_metadata(tuple(headers))
-            message = await first
+            message = await call.read()
+            await headers.before_first(message)
             while message is not grpc.aio.EOF:
                 yield message
                 message = await call.read()
@@ -96,19 +94,46 @@ def _passing_on(method: str, upstream: Upstream) -> Any:
         except grpc.aio.AioRpcError as error:
             await _end(method, upstream, context, error)
         finally:
-            first.cancel()
+            headers.close()
             call.cancel()  # the client may be gone, or the generator closed at its yield; no effect on an ended call
 
     return pass_on
 
 
-async def _at_once(first: asyncio.Future[Any]) -> bool:
-    """Whether the first message is there with the headers, so that both can travel as one write.
+class _Headers:
+    """An upstream's headers on their way to the client: with the first message where both are there, which saves a
+    write, and by themselves when the stream stays silent for longer than _HEADERS_WAIT_S."""
 
-    A stream that stays silent must show its headers all the same, so the wait is short.
-    """
-    done, _ = await asyncio.wait([first], timeout=_HEADERS_WAIT_S)
-    return bool(done)
+    def __init__(self, call: Any, context: Context) -> None:
+        self._call = call
+        self._context = context
+        self._sending: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_HEADERS_WAIT_S, self._on_silence)
+
+    async def before_first(self, message: object) -> None:
+        """Make sure that headers which are not empty are sent before the message, or before the end."""
+        self._timer.cancel()
+        if self._sending is not None:
+            await self._sending
+            return
+        headers = await self._call.initial_metadata()
+        if headers:
+            await self._context.send_initial_metadata(tuple(headers))
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _on_silence(self) -> None:
+        self._sending = asyncio.create_task(self._send())
+
+    async def _send(self) -> None:
+        try:
+            headers = await self._call.initial_metadata()
+            await self._context.send_initial_metadata(tuple(headers))
+        except grpc.aio.AioRpcError:
+            return  # the call's own end says why
 
 
 def onward_metadata(received: Iterable[tuple[str, str | bytes]]) -> Metadata:

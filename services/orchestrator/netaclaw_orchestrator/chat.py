@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,7 @@ class ChatTurns:
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:
             begin.request_id = new_id()  # receipts name the message
-        early = self._sessions.call_early(owner_id, begin)
-        begun = await self._begun(begin, early)
+        begun, early = await self._begun(owner_id, begin)
         session_id = begun.session.session_id
         if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
             waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
@@ -81,13 +81,15 @@ class ChatTurns:
         async for batch in events:
             yield batch
 
-    async def _begun(self, begin: BeginTurnRequest, early: EarlyCall | None) -> BeginTurnResponse:
-        """The store's answer; a call that was made early is dropped when no turn begins."""
+    async def _begun(self, owner_id: str, begin: BeginTurnRequest) -> tuple[BeginTurnResponse, EarlyCall | None]:
+        """The store's answer, and the model call that was made meanwhile; dropped when no turn begins."""
+        asked = self._journal.BeginTurn(begin, metadata=calls.outgoing())  # under way first: it takes the longest
+        early = self._sessions.call_early(owner_id, begin)
         answer = None
         try:
             with translated():
-                answer = await self._journal.BeginTurn(begin, metadata=calls.outgoing())
-            return answer
+                answer = await asked
+            return answer, early
         finally:
             if early is not None and (answer is None or answer.outcome != BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED):
                 await early.drop()
@@ -98,6 +100,7 @@ class ChatTurns:
         session_id = begun.session.session_id
         turn, subscription = await self._sessions.begin(owner_id, begun, begin, early)
         try:
+            await asyncio.sleep(0)  # the turn takes its first step: text of an early call travels with the first events
             async for batch in subscription.batches():
                 yield batch
                 if ends_turn(batch, turn.turn_id):

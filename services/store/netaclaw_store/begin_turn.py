@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -18,13 +19,22 @@ from netaclaw.session.v1.entry_pb2 import (
     ENTRY_STATE_STREAMING,
     AssistantBody,
     Entry,
+    Session,
     UserBody,
 )
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_store import queue
-from netaclaw_store.codec import agent_from, entry_body, entry_from, search_text, session_from, title_from
+from netaclaw_store.codec import (
+    agent_from,
+    entry_body,
+    entry_from,
+    search_text,
+    session_from,
+    timestamp,
+    title_from,
+)
 from netaclaw_store.database import Database, LostRace
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, SESSION_UPDATED, StoredEvent, entry_event, hydrate
 from netaclaw_store.leases import owned_elsewhere, session_not_found, turn_running
@@ -213,26 +223,10 @@ def _started(turn: _Turn, row: asyncpg.Record) -> j.BeginTurnResponse:
     )
     if row["path_bodies"] and not response.path_omitted:
         response.path.extend(_path(request.session_id, row))
-    facts = {"label": "", "create_time": row["now"], "update_time": row["now"]}
+    seq, head = row["start_seq"], row["head_entry_id"]
     entries = {
-        request.user_entry_id: entry_from(
-            request.session_id,
-            {
-                **facts,
-                "body": entry_body(turn.user),
-                "parent_entry_id": row["head_entry_id"],
-                "updated_seq": row["start_seq"] + 1,
-            },
-        ),
-        request.assistant_entry_id: entry_from(
-            request.session_id,
-            {
-                **facts,
-                "body": entry_body(turn.placeholder),
-                "parent_entry_id": request.user_entry_id,
-                "updated_seq": row["start_seq"] + 2,
-            },
-        ),
+        request.user_entry_id: _written(turn.user, session, head, seq + 1, row["now"]),
+        request.assistant_entry_id: _written(turn.placeholder, session, request.user_entry_id, seq + 2, row["now"]),
     }
     events = [entry_event(ADDED, entry) for entry in entries.values()]
     events.append(StoredEvent(LEAF_CHANGED, request.assistant_entry_id, "", request.turn_id, "", b""))
@@ -242,6 +236,18 @@ def _started(turn: _Turn, row: asyncpg.Record) -> j.BeginTurnResponse:
         event.seq, event.time = seq, row["now"]
         response.events.append(hydrate(event, session, entries))
     return response
+
+
+def _written(entry: Entry, session: Session, parent_entry_id: str, seq: int, now: datetime) -> Entry:
+    """An entry as the statement has written it."""
+    shown = Entry()
+    shown.CopyFrom(entry)
+    shown.session_id = session.session_id
+    shown.parent_entry_id = parent_entry_id
+    shown.updated_seq = seq
+    shown.create_time.CopyFrom(timestamp(now))
+    shown.update_time.CopyFrom(timestamp(now))
+    return shown
 
 
 def _agents(row: asyncpg.Record) -> list[Agent]:
