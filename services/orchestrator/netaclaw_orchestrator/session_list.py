@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 import grpc
@@ -30,7 +30,7 @@ class SessionList:
         for changed in self._readers.get(notice.owner_id, ()):
             changed.add(notice.session_id, deleted=not notice.seq)
 
-    async def follow(self, owner_id: str) -> AsyncIterator[list[ChatEvent]]:
+    async def follow(self, owner_id: str) -> AsyncGenerator[list[ChatEvent], None]:
         """session_list_changed events for as long as the reader reads; several changes of one session become one."""
         changed = _Changed()
         self._readers.setdefault(owner_id, set()).add(changed)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
 
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 RETRY_S = 0.2
 BEHIND_S = 0.5
 """How long an owner may take to send what the store has told of, until it is asked who the owner is."""
+Batches: TypeAlias = "AsyncGenerator[list[ChatEvent], None]"
+
 MERGE_QUEUE = 64
 """Batches waiting between the followed sessions and their one reader."""
 
@@ -80,41 +82,13 @@ class Watcher:
         `here`: another instance asks, and is not sent on to a third. `session_list`: changes of the owner's list, too.
         """
         follow = self._local if here else self.follow
-        if len(targets) == 1 and not session_list:  # the usual case needs nothing to merge
-            async with aclosing(follow(owner_id, targets[0].session_id, targets[0].after_seq)) as batches:
-                async for batch in batches:
-                    yield batch
-            return
-        merged: asyncio.Queue[list[ChatEvent]] = asyncio.Queue(MERGE_QUEUE)
-
-        async def pour(target: WatchTarget) -> None:
-            async with aclosing(follow(owner_id, target.session_id, target.after_seq)) as batches:
-                async for batch in batches:
-                    await merged.put(batch)
-
-        async def pour_list() -> None:
-            async for batch in self._session_list.follow(owner_id):
-                await merged.put(batch)
-
-        pouring = [asyncio.create_task(pour(target)) for target in targets]
+        sources = [follow(owner_id, target.session_id, target.after_seq) for target in targets]
         if session_list:
-            pouring.append(asyncio.create_task(pour_list()))
-        taking = asyncio.create_task(merged.get())
-        try:
-            while True:
-                await asyncio.wait([taking, *pouring], return_when=asyncio.FIRST_COMPLETED)
-                if taking.done():
-                    batch, taking = taking.result(), asyncio.create_task(merged.get())
-                    yield batch
-                    continue
-                for ended in [task for task in pouring if task.done()]:
-                    ended.result()  # raises what ended it
-                    pouring.remove(ended)
-                if not pouring:
-                    return
-        finally:
-            for task in (taking, *pouring):
-                task.cancel()
+            sources.append(self._session_list.follow(owner_id))
+        batches = sources[0] if len(sources) == 1 else _merged(sources)  # the usual case needs nothing to merge
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
 
     async def follow(self, owner_id: str, session_id: str, after_seq: int) -> AsyncGenerator[list[ChatEvent], None]:
         """One session's events after a seq; an idle stream carries heartbeats.
@@ -267,3 +241,31 @@ def _finished(event: ChatEvent) -> tuple[str, str] | None:
     if event.WhichOneof("event") == "subagent_event" and event.subagent_event.item.state in ENDED:
         return (event.entry_id, event.task_id)
     return None
+
+
+async def _merged(sources: Sequence[Batches]) -> Batches:
+    """The batches of several sources as they come; ends with the last source, or raises what ends one."""
+    merged: asyncio.Queue[list[ChatEvent]] = asyncio.Queue(MERGE_QUEUE)
+
+    async def pour(source: Batches) -> None:
+        async with aclosing(source):
+            async for batch in source:
+                await merged.put(batch)
+
+    pouring = [asyncio.create_task(pour(source)) for source in sources]
+    taking = asyncio.create_task(merged.get())
+    try:
+        while True:
+            await asyncio.wait([taking, *pouring], return_when=asyncio.FIRST_COMPLETED)
+            if taking.done():
+                batch, taking = taking.result(), asyncio.create_task(merged.get())
+                yield batch
+                continue
+            for ended in [task for task in pouring if task.done()]:
+                ended.result()  # raises what ended it
+                pouring.remove(ended)
+            if not pouring:
+                return
+    finally:
+        for task in (taking, *pouring):
+            task.cancel()
