@@ -39,7 +39,8 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.tools.delegation import task_name
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.delegation.child import Child, ChildOutcome, ended_outcome
+from netaclaw_orchestrator.delegation.child import Child
+from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_outcome
 from netaclaw_orchestrator.delegation.report import evidence, final_result, report_text
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 from netaclaw_orchestrator.journal import JournalWriter

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -53,6 +52,7 @@ from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import from_rpc
+from netaclaw_orchestrator.delegation.outcome import CALL_STEPS, ChildOutcome, ended_early
 from netaclaw_orchestrator.delegation.report import preview
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 from netaclaw_orchestrator.usage import add_usage
@@ -66,30 +66,8 @@ PROTOCOL_VERSION = 1
 GONE_TIMEOUT_S = 10.0
 """After a cancel the runner confirms within its ladder's time; past this the child counts as gone with the runner."""
 
-CALL_STEPS = ("tool_call", "proxy_tool_call")
-
 RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
 AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
-
-
-@dataclass(slots=True)
-class ChildOutcome:
-    """How a child ended."""
-
-    ended: RunEnded
-    calls: list[ToolCallPart] = field(default_factory=list)
-    """Its tool calls with their results, in call order."""
-    duration_ms: int = 0
-
-    @property
-    def event(self) -> ProcessEvent:
-        """The step that the end is reported as."""
-        failed = self.ended.state not in (
-            SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED,
-            SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL,
-        )
-        words = self.ended.error or self.ended.final_output
-        return ProcessEvent(type="run_error" if failed else "run_end", content=preview(words), is_error=failed)
 
 
 class Child:
@@ -155,7 +133,7 @@ class Child:
         """Ask the runner to end it; a task that is still queued never starts."""
         if self._stream is None:
             if self._ended is None:
-                self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, reason)
+                self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, reason)
             return
         await self._command(RunCommand(cancel=Cancel(reason=reason)))
 
@@ -172,7 +150,7 @@ class Child:
     def cancelled(self) -> ChildOutcome:
         """The outcome of a child whose turn was cancelled, unless it ended by itself before."""
         if self._ended is None:
-            self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, "the turn was cancelled")
+            self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, "the turn was cancelled")
         return self.outcome()
 
     def outcome(self) -> ChildOutcome:
@@ -232,7 +210,7 @@ class Child:
                 raise
         if self._in_doubt:
             words = "its owner died after it had begun a call that may have had effect"
-            self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT, words)
+            self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT, words)
         return self._ended is not None
 
     async def _begin(self) -> RunCall:
@@ -260,7 +238,9 @@ class Child:
 
     def _lost(self, error: object) -> None:
         if self._ended is None:
-            self._ended = _end(SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, f"the runner could not finish it: {error}")
+            self._ended = ended_early(
+                SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, f"the runner could not finish it: {error}"
+            )
 
     async def _on(self, event: RunEvent) -> None:
         """Apply one event. The runner's order is kept; proxied calls run beside the stream."""
@@ -404,32 +384,3 @@ class Child:
             budget=TaskBudget(max_tool_rounds=plan.max_tool_rounds),
             owner_id=self._scope.owner_id,
         )
-
-
-def _end(state: SubagentTaskState, error: str) -> RunEnded:
-    return RunEnded(state=state, error=error)
-
-
-def ended_outcome(task: SubagentTask, steps: Sequence[ProcessEvent]) -> ChildOutcome:
-    """The outcome of a task that ended under an earlier owner, from its row and its committed steps."""
-    spent = 0
-    if task.HasField("start_time") and task.HasField("end_time"):
-        spent = task.end_time.ToMilliseconds() - task.start_time.ToMilliseconds()
-    ended = RunEnded(
-        state=task.state,
-        final_output=task.summary,
-        error=task.error,
-        partial_text=task.partial_text,
-        usage=task.usage,
-        tool_call_count=task.tool_call_count,
-        model=task.model,
-    )
-    parts: dict[str, ToolCallPart] = {}
-    for step in steps:
-        if step.type in CALL_STEPS:
-            parts[step.call_id] = ToolCallPart(
-                call_id=step.call_id, tool_name=step.tool_name, arguments_json=step.arguments_json
-            )
-        elif step.type == "tool_result" and step.call_id in parts:
-            parts[step.call_id].result.CopyFrom(ToolResult(content=step.content, is_error=step.is_error))
-    return ChildOutcome(ended, list(parts.values()), duration_ms=spent)

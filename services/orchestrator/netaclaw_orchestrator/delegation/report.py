@@ -9,7 +9,7 @@ from netaclaw.session.v1.subagent_pb2 import EvidenceSummary, SubagentFinalResul
 from netaclaw_agent.evidence import evidence_for, normalize
 
 if TYPE_CHECKING:  # outcomes are made from reports' previews
-    from netaclaw_orchestrator.delegation.child import ChildOutcome
+    from netaclaw_orchestrator.delegation.outcome import ChildOutcome
 
 PREVIEW_BYTES = 4096
 REPORT_BYTES = 48 * 1024
