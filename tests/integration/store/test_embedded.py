@@ -67,6 +67,14 @@ def _environment(**variables: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "NETACLAW_STORE_PORT": "0", "NETACLAW_STORE_INTERNAL_PORT": "0", **variables}
 
 
+async def _serving(process: asyncio.subprocess.Process) -> None:
+    """Wait until a store's log says that it serves."""
+    assert process.stderr is not None
+    async with asyncio.timeout(30):
+        while b'"serving"' not in (line := await process.stderr.readline()):
+            assert line, "the store ended"
+
+
 async def _run_store(**variables: str) -> tuple[int, str]:
     """Run the store as a process until it ends; its exit code and stderr without log lines."""
     process = await asyncio.create_subprocess_exec(
@@ -155,10 +163,7 @@ async def test_a_store_adopts_the_server_that_a_killed_one_left(data_dir: Path) 
     first = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "netaclaw_store", env=_environment(**variables), stderr=subprocess.PIPE
     )
-    assert first.stderr is not None
-    async with asyncio.timeout(30):
-        while b'"serving"' not in await first.stderr.readline():
-            pass
+    await _serving(first)
     first.kill()
     await first.communicate()
     pid = _pid(data_dir)
@@ -255,10 +260,7 @@ async def test_ctrl_c_stops_store_and_server(data_dir: Path) -> None:
         env=_environment(NETACLAW_DATA_DIR=str(data_dir)),
         stderr=subprocess.PIPE,
     )
-    assert process.stderr is not None
-    async with asyncio.timeout(30):
-        while b'"serving"' not in await process.stderr.readline():
-            pass
+    await _serving(process)
     pid = _pid(data_dir)
     process.send_signal(signal.SIGINT)
     async with asyncio.timeout(10):
