@@ -118,6 +118,21 @@ def stop_postmaster(data_dir: Path) -> bool:
     return True
 
 
+def discard(data_dir: Path) -> None:
+    """End the server of a throw-away data directory and delete all that was kept for it, also what lies elsewhere.
+
+    The directory itself stays, empty of database files. Blocks until the server is gone.
+    """
+    stop_postmaster(data_dir)
+    base = recorded_base(data_dir)
+    if base != data_dir.expanduser().absolute():
+        shutil.rmtree(base, ignore_errors=True)
+        return
+    shutil.rmtree(base / "postgres", ignore_errors=True)
+    for copied in base.glob("pgsql-*"):
+        shutil.rmtree(copied, ignore_errors=True)
+
+
 def _start(data_dir: Path, fsync: bool) -> Embedded:
     home = find_home(data_dir)
     return Embedded(home, _url(home.sockets), _ensure(home, fsync), fsync)

@@ -32,10 +32,7 @@ def data_dir() -> Iterator[Path]:
     """A closed directory directly below the temporary one, removed with whatever server is left in it."""
     path = Path(tempfile.mkdtemp(prefix="netaclaw-test-"))
     yield path
-    embedded.stop_postmaster(path)
-    base = recorded_base(path)
-    if base != path:
-        shutil.rmtree(base)
+    embedded.discard(path)
     shutil.rmtree(path)
 
 
@@ -133,7 +130,8 @@ async def test_a_data_directory_under_a_closed_home_is_served_from_elsewhere(dat
     finally:
         base = recorded_base(closed)
         assert base != closed
-        shutil.rmtree(base)
+        embedded.discard(closed)
+        assert not base.exists()
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="an ordinary user runs the installed binaries")
