@@ -92,6 +92,7 @@ def _passing_on(method: str, upstream: Upstream) -> Any:
                 message = await call.read()
             context.set_trailing_metadata(tuple(await call.trailing_metadata()))
         except grpc.aio.AioRpcError as error:
+            await headers.settled()
             await _end(method, upstream, context, error)
         finally:
             headers.close()
@@ -119,6 +120,12 @@ class _Headers:
         headers = await self._call.initial_metadata()
         if headers:
             await self._context.send_initial_metadata(tuple(headers))
+
+    async def settled(self) -> None:
+        """Wait for headers that are on their way: the status must not be sent beside them."""
+        self._timer.cancel()
+        if self._sending is not None:
+            await self._sending
 
     def close(self) -> None:
         self._timer.cancel()
