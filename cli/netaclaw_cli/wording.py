@@ -13,8 +13,8 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
 
-TASK_MARKS = {"QUEUED": "·", "RUNNING": "▶", "COMPLETED": "✓", "PARTIAL": "◐", "CANCELLED": "■"}
-"""Of states; all others are failures."""
+TASK_MARKS = {"QUEUED": "·", "RUNNING": "▶", "COMPLETED": "✓", "PARTIAL": "◐", "CANCELLED": "■", "unknown": "?"}
+"""Of states; all others are failures. A state of a later version is shown neutral, and does not spin."""
 FAILURE_MARK = "✗"
 
 

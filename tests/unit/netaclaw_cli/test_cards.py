@@ -51,7 +51,7 @@ def test_a_state_of_a_later_version_is_shown_as_unknown() -> None:
     assert task_state(99) == "unknown"
     (entry,) = view(8).batches()
     entry.subagent_batch.batch.items[0].state = 99  # type: ignore[assignment]  # as it would arrive
-    assert "  ✗ k1: unknown" in "\n".join(card_lines(entry))
+    assert "  ? k1: unknown" in "\n".join(card_lines(entry))
 
 
 def test_what_is_said_of_every_task_is_said_once() -> None:
