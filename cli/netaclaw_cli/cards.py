@@ -11,7 +11,14 @@ from netaclaw.session.v1.entry_pb2 import Entry, EntryKind
 from netaclaw.session.v1.subagent_pb2 import SubagentBatch, SubagentTask
 from netaclaw_cli.wording import FAILURE_MARK, TASK_MARKS, clean, elapsed_s, one_line, task_state, tokens
 
-_STYLES = {"RUNNING": "cyan", "COMPLETED": "green", "QUEUED": "dim", "CANCELLED": "dim", "PARTIAL": "yellow"}
+_STYLES = {
+    "unknown": "dim",
+    "RUNNING": "cyan",
+    "COMPLETED": "green",
+    "QUEUED": "dim",
+    "CANCELLED": "dim",
+    "PARTIAL": "yellow",
+}
 _SUMMARY_WIDTH = 110
 _EVIDENCE_SHOWN = 3
 
