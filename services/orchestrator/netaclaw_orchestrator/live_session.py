@@ -90,9 +90,9 @@ class LiveSession:
         path = await self._path(begun, request)
         user, placeholder = _made_entries(begun, request)
         context = self._context(begun.session, begun.turn_id, begun.agent, begun.presets)
-        if early is not None and early.fits(context.prelude, path):
+        if early is not None and early.fits(context.prelude, path, begun.session.thinking_level):
             context = replace(context, early=early)
-        elif early is not None:  # the agent or the tree was changed meanwhile
+        elif early is not None:  # agent, tree or level were changed meanwhile
             await early.drop()
             context = replace(context, lost_usage=Usage(model_calls=1))
         self.turn = Turn(context, [*path, user], AnchorEntry(placeholder))

@@ -102,16 +102,20 @@ async def _unused(call: ToolCallPart) -> ToolResult:
 class EarlyCall:
     """A model call that was begun before its turn was."""
 
-    def __init__(self, prelude: Prelude, model: Model, call: ModelCall, path: Sequence[str]) -> None:
-        """`path`: ids of the entries before the new message, of which the call was made."""
+    def __init__(
+        self, prelude: Prelude, model: Model, call: ModelCall, path: Sequence[str], level: ThinkingLevel
+    ) -> None:
+        """`path`: ids of the entries before the new message, of which the call was made; `level`: the session's."""
         self._prelude = prelude
+        self._level = level
         self._path = list(path)
         self._events = model.stream(call, new_id=new_id)
         self._first: asyncio.Task[ModelEvent] = asyncio.create_task(_next(self._events))
 
-    def fits(self, prelude: Prelude, path: Sequence[Entry]) -> bool:
+    def fits(self, prelude: Prelude, path: Sequence[Entry], level: ThinkingLevel) -> bool:
         """Whether the turn that has begun would make this very call."""
-        return prelude is self._prelude and [entry.entry_id for entry in path] == self._path
+        same_path = [entry.entry_id for entry in path] == self._path
+        return prelude is self._prelude and same_path and level == self._level
 
     async def stream(self) -> AsyncIterator[ModelEvent]:
         """The call's events from the first one on. Raises ModelError as the call itself would."""

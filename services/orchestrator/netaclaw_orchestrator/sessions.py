@@ -140,7 +140,7 @@ class Sessions:
         except ModelError:
             return None  # the turn itself says so
         messages = [*build_context(path), user_message(request.content)]
-        return EarlyCall(prelude, model, prelude.call(messages, level), [entry.entry_id for entry in path])
+        return EarlyCall(prelude, model, prelude.call(messages, level), [entry.entry_id for entry in path], level)
 
     async def begin(
         self,
