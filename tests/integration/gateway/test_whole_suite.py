@@ -9,12 +9,16 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
 from netaclaw_cli.suite import Suite, SuiteOptions
 from netaclaw_client import Client, SessionView, equal, run_turn
+from netaclaw_store import embedded
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-P", "-m", "netaclaw_cli")
@@ -51,11 +55,18 @@ async def test_the_demonstration_ends_well_only_with_an_equal_reload() -> None:
     assert all(task["name"] in cards[1] for task in report["tasks"])
 
 
-async def test_ctrl_c_ends_everything_within_five_seconds_and_the_data_stays(tmp_path: Path) -> None:
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    """A data directory below a closed one; what the store has put elsewhere for it goes with it."""
+    yield tmp_path / "data"
+    embedded.discard(tmp_path / "data")
+
+
+async def test_ctrl_c_ends_everything_within_five_seconds_and_the_data_stays(data_dir: Path) -> None:
     sessions: list[str] = []
     for _ in range(2):
         process = await asyncio.create_subprocess_exec(
-            *(*COMMAND, "up", "--quiet", "--port", "0", "--data-dir", str(tmp_path / "data")),
+            *(*COMMAND, "up", "--quiet", "--port", "0", "--data-dir", str(data_dir)),
             *("--workspace", f"repo={ROOT}"),
             stdout=asyncio.subprocess.PIPE,
         )
@@ -75,10 +86,10 @@ async def test_ctrl_c_ends_everything_within_five_seconds_and_the_data_stays(tmp
         assert not any(map(alive, below))
 
 
-async def test_a_turn_survives_the_gateways_death(tmp_path: Path) -> None:
+async def test_a_turn_survives_the_gateways_death(data_dir: Path) -> None:
     request = "in parallel: count the files under lib; find the 3 largest files; list the files under protos"
     async with (
-        Suite(SuiteOptions(tmp_path / "data", {"repo": ROOT}, throw_away=True)) as suite,
+        Suite(SuiteOptions(data_dir, {"repo": ROOT}, throw_away=True)) as suite,
         Client(suite.address) as client,
     ):
         made = await client.commands.CreateSession(CreateSessionRequest(workspace="repo"))
