@@ -79,7 +79,7 @@ async def test_launches_go_on_after_the_zygotes_death(launcher: ZygoteLauncher) 
 
 
 async def test_launches_in_flight_fail_when_the_zygote_dies(launcher: ZygoteLauncher) -> None:
-    zygote = launcher.zygote_pid
+    zygote = _zygote_of(launcher)
     os.kill(zygote, signal.SIGSTOP)
     launches = [asyncio.create_task(launcher.launch(None)) for _ in range(5)]
     await asyncio.sleep(0)  # each has sent its request
