@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import locale
 import os
 import platform
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -148,21 +150,32 @@ def check_data_dir(data_dir: Path) -> Finding:
 
 
 def check_sandbox(status: GetStatusResponse | None) -> list[Finding]:
-    """What the running runner says is in force, else what the kernel shows."""
+    """What the running runner says is in force, else what a worker would get here."""
     if status is not None:
         findings = [Finding(Verdict.OK, f"sandbox in force: {', '.join(status.sandbox_in_force) or 'process border'}")]
         if status.sandbox_missing:
             findings.append(Finding(Verdict.NOTE, f"sandbox missing here: {', '.join(status.sandbox_missing)}"))
         return findings
-    modules = _read(Path("/sys/kernel/security/lsm")).split(",")
-    facts = {"landlock": "landlock" in modules, "root (for a uid per worker)": os.geteuid() == 0}
-    present = [name for name, there in facts.items() if there]
-    absent = [name for name, there in facts.items() if not there]
-    findings = [Finding(Verdict.OK, f"sandbox features: {', '.join(present) or 'process border only'}")]
-    if absent:
-        remedy = "subagents run in processes of their own all the same; a running suite reports exactly"
-        findings.append(Finding(Verdict.NOTE, f"not seen: {', '.join(absent)}", remedy))
+    probed = subprocess.run(  # noqa: S603  # our own interpreter and text
+        [sys.executable, "-P", "-c", _PROBE], capture_output=True, timeout=_PROBE_TIMEOUT_S, check=False
+    )
+    if probed.returncode != 0:
+        return [Finding(Verdict.NOTE, "sandbox: not isolated here; subagents run in processes of their own")]
+    report = json.loads(probed.stdout)
+    findings = [Finding(Verdict.OK, f"sandbox in force here: {', '.join(report['in_force'])}")]
+    if report["missing"]:
+        findings.append(Finding(Verdict.NOTE, f"sandbox missing here: {', '.join(report['missing'])}"))
     return findings
+
+
+_PROBE_TIMEOUT_S = 20.0
+_PROBE = """
+import json
+from netaclaw_runner.zygote.probe import probe
+report = probe()
+print(json.dumps({"in_force": list(report.in_force), "missing": list(report.missing)}))
+"""
+"""Run by a process of its own: the command line imports no service."""
 
 
 async def _runner_status() -> GetStatusResponse | None:
@@ -180,13 +193,6 @@ def _is_free(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
 
 
 _CHECKS: tuple[Callable[[Mapping[str, str]], list[Finding]], ...] = (
