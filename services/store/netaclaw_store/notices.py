@@ -157,7 +157,7 @@ class Notices:
         while True:
             start = since - _OVERLAP
             rows = await self._database.read(
-                lambda connection, after=start: connection.fetch(SQL["changed_since"], after)  # type: ignore[misc]
+                lambda connection, after=start: connection.fetch(SQL["changed_since"], after)  # type: ignore[misc]  # bound now
             )
             self._tell(j.Notice(session_id=r["session_id"], owner_id=r["owner_id"], seq=r["seq"]) for r in rows)
             newest = max((row["update_time"] for row in rows), default=since)

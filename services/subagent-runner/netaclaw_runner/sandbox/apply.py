@@ -178,7 +178,7 @@ class _Confinement:
             if name == "mount_namespace":
                 self.report.missing.append(name)
             else:
-                self.step(name, lambda flag=flag: kernel.unshare(flag))  # type: ignore[misc]
+                self.step(name, lambda flag=flag: kernel.unshare(flag))  # type: ignore[misc]  # bound now
 
     def _enter_root_as_user(self) -> None:
         tree = None if self.workspace is None else private_root.open_again(self.workspace)

@@ -139,4 +139,4 @@ def number(name: str, architecture: Architecture) -> int | None:
 
 def architecture_of(machine: str) -> Architecture | None:
     """The table's column for a machine, None when the filter is not written for it."""
-    return machine if machine in ("x86_64", "aarch64") else None  # type: ignore[return-value]
+    return machine if machine in ("x86_64", "aarch64") else None  # type: ignore[return-value]  # of the two

@@ -23,7 +23,7 @@ from netaclaw_runner.worker.stopping import uninterrupted
 Say = Callable[[str], None]
 """Passes a stretch of output on while the command runs."""
 
-ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/tmp", "TERM": "dumb"}  # noqa: S108
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/tmp", "TERM": "dumb"}  # noqa: S108  # see below
 """All that a command's environment holds. In a sandbox /tmp is the worker's own."""
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
