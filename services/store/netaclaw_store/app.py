@@ -20,6 +20,7 @@ from netaclaw_store import embedded
 from netaclaw_store.agent_service import AgentService
 from netaclaw_store.commands import Commands
 from netaclaw_store.database import Database, close_pool, open_pool
+from netaclaw_store.delegation_reads import DelegationReads
 from netaclaw_store.identity_service import IdentityService
 from netaclaw_store.journal_service import JournalService
 from netaclaw_store.leases import Leases
@@ -65,7 +66,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 def _public(settings: StoreSettings, database: Database) -> list[Servicer]:
-    sessions = SessionService(SessionReads(database), settings.workspaces)
+    sessions = SessionService(SessionReads(database), DelegationReads(database), settings.workspaces)
     return [
         Servicer(
             session_service_pb2.DESCRIPTOR.services_by_name["SessionService"].full_name,

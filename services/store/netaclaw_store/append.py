@@ -12,10 +12,12 @@ import asyncpg
 from netaclaw.chat.v1.event_pb2 import RECEIPT_STATE_TAKEN, ChatEvent, SessionLeafChanged
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry, Session
+from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_store.codec import entry_body, entry_from, open_question, search_text, session_from, timestamp
 from netaclaw_store.database import Database
+from netaclaw_store.delegations import batch_id_of, fill_entry, load, shorten_task
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, UPDATED, StoredEvent, entry_event, hydrate, reduce
 from netaclaw_store.leases import session_not_found, stale_generation
 from netaclaw_store.queries import SQL
@@ -46,6 +48,8 @@ class Batch:
     """Entries written without an event of their own, until an event reports on them."""
     updated: dict[str, int] = field(default_factory=dict)
     """Seq of the last event on each entry."""
+    tasks: dict[str, SubagentTask] = field(default_factory=dict)
+    """Tasks that the batch writes, each as its last write left it."""
     taken: set[str] = field(default_factory=set)
     """Waiting messages that the batch took, by request_id."""
     ended: j.TurnEndWrite | None = None
@@ -61,6 +65,8 @@ class Batch:
                 self._event(next(kept))
             elif kind == "leaf":
                 self._leaf(write.leaf)
+            elif kind == "subagent_task":
+                self.tasks[write.subagent_task.task.task_id] = write.subagent_task.task
             elif kind == "queue_take":
                 taken = write.queue_take
                 if taken.request_id in self.taken:
@@ -86,6 +92,9 @@ class Batch:
     def _event(self, stored: StoredEvent) -> None:
         if not stored.subject_entry_id and stored.entry_id in self.quiet:
             stored.subject_entry_id = stored.entry_id
+        if stored.told is not None and stored.told.item.task_id in self.tasks:
+            stored.told.item.CopyFrom(self.tasks[stored.told.item.task_id])
+            shorten_task(stored.told.item, stored.told.counts.total)
         self._log(stored)
 
     def _leaf(self, write: j.LeafWrite) -> None:
@@ -170,9 +179,19 @@ async def _append(connection: asyncpg.Connection, request: j.AppendRequest) -> t
     if batch.ended is not None:
         await connection.execute(SQL["end_turn"], request.session_id, batch.ended.turn_id, batch.ended.outcome)
     response.last_seq = batch.seq
+    await _fill_delegations(connection, request.session_id, batch)
     shown = _session_after(session, batch)
     response.events.extend(_shown(step, shown, rows) for step in batch.steps)
     return response, session["owner_id"]
+
+
+async def _fill_delegations(connection: asyncpg.Connection, session_id: str, batch: Batch) -> None:
+    """Batch and result entries that the answer shows whole, from the rows as the batch left them."""
+    whole = [step.entry for step in batch.steps if step.entry is not None and step.event.told is None]
+    loaded = await load(connection, session_id, map(batch_id_of, whole))
+    for entry in whole:
+        if batch_id_of(entry) in loaded:
+            fill_entry(entry, loaded[batch_id_of(entry)])
 
 
 async def _load_referred(

@@ -108,6 +108,9 @@ def _check_write(found: Violations, field: str, write: j.Write) -> None:
         check_id(found, f"{field}.queue_take.turn_id", write.queue_take.turn_id)
     elif kind == "turn_end":
         check_id(found, f"{field}.turn_end.turn_id", write.turn_end.turn_id)
+    elif kind == "process_event":
+        check_id(found, f"{field}.process_event.batch_entry_id", write.process_event.batch_entry_id)
+        found.check(write.process_event.n >= 0, f"{field}.process_event.n", "is negative")
     elif kind == "content":
         check_id(found, f"{field}.content.content_id", write.content.content_id)
         check_name(found, f"{field}.content.entry_id", write.content.entry_id)

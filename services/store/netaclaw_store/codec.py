@@ -95,9 +95,8 @@ def entry_from(session_id: str, row: Row) -> Entry:
     return entry
 
 
-def shown_entry(session_id: str, row: Row) -> Entry:
-    """An entry from a row as clients see it: projected."""
-    entry = entry_from(session_id, row)
+def projected(entry: Entry) -> Entry:
+    """The entry itself, as clients see it."""
     project(entry)
     return entry
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from netaclaw.chat.v1.event_pb2 import ChatEvent, SessionLeafChanged
+from netaclaw.chat.v1.event_pb2 import ChatEvent, SessionLeafChanged, SubagentEvent
 from netaclaw.session.v1.entry_pb2 import Entry, Session, ToolCallPart
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw_store.codec import Row, timestamp
@@ -49,6 +49,8 @@ class StoredEvent:
     payload: bytes
     seq: int = 0
     time: datetime | None = None
+    told: SubagentEvent | None = None
+    """A task's step as its writer reported it: published so, and never stored."""
 
     @property
     def name(self) -> str:
@@ -80,6 +82,7 @@ def reduce(event: ChatEvent) -> StoredEvent:
     assert name is not None
     body: Any = getattr(event, name)
     subject = ""
+    told = None
     kept: Any = body
     if name in _WHOLE_ENTRY:
         subject = body.entry.entry_id or event.entry_id
@@ -90,6 +93,7 @@ def reduce(event: ChatEvent) -> StoredEvent:
     elif name == "subagent_event":
         subject = body.batch_entry_id
         kept = type(body)(batch_entry_id=subject, item=SubagentTask(task_id=body.item.task_id or event.task_id))
+        told = body if body.HasField("counts") else None
         if body.HasField("process_event"):
             kept.process_event.CopyFrom(body.process_event)
     elif name in _SUBAGENT:
@@ -107,6 +111,7 @@ def reduce(event: ChatEvent) -> StoredEvent:
         turn_id=event.turn_id,
         task_id=event.task_id,
         payload=kept.SerializeToString(),
+        told=told,
     )
 
 
@@ -147,6 +152,8 @@ def hydrate(event: StoredEvent, session: Session, entries: Mapping[str, Entry]) 
         body.session.CopyFrom(session)
     elif name == "session_leaf_changed":
         body.leaf_entry_id = body.leaf_entry_id or event.entry_id
+    elif event.told is not None:
+        body.CopyFrom(event.told)
     elif entry is not None:
         _join(name, body, entry)
     return shown

@@ -283,28 +283,32 @@ class BatchReferencePart(_message.Message):
     def __init__(self, batch_entry_id: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
 
 class CompactionBody(_message.Message):
-    __slots__ = ("summary", "first_kept_entry_id", "tokens_before", "tokens_after", "manual", "instructions")
+    __slots__ = ("summary", "first_kept_entry_id", "tokens_before", "tokens_after", "manual", "instructions", "usage")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     FIRST_KEPT_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     TOKENS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     TOKENS_AFTER_FIELD_NUMBER: _ClassVar[int]
     MANUAL_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     summary: str
     first_kept_entry_id: str
     tokens_before: int
     tokens_after: int
     manual: bool
     instructions: str
-    def __init__(self, summary: _Optional[str] = ..., first_kept_entry_id: _Optional[str] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., manual: _Optional[bool] = ..., instructions: _Optional[str] = ...) -> None: ...
+    usage: _usage_pb2.Usage
+    def __init__(self, summary: _Optional[str] = ..., first_kept_entry_id: _Optional[str] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., manual: _Optional[bool] = ..., instructions: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class BranchSummaryBody(_message.Message):
-    __slots__ = ("summary", "from_entry_id")
+    __slots__ = ("summary", "from_entry_id", "usage")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     FROM_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     summary: str
     from_entry_id: str
-    def __init__(self, summary: _Optional[str] = ..., from_entry_id: _Optional[str] = ...) -> None: ...
+    usage: _usage_pb2.Usage
+    def __init__(self, summary: _Optional[str] = ..., from_entry_id: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class ClarifyBody(_message.Message):
     __slots__ = ("request_id", "question", "choices", "state", "answer", "expire_time", "approval", "task_id")

@@ -163,32 +163,34 @@ class ProcessEvent(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., route: _Optional[_Union[_tool_pb2.ToolRoute, str]] = ..., arguments_json: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., stage: _Optional[str] = ..., status: _Optional[str] = ..., fraction: _Optional[float] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker_pid: _Optional[int] = ..., sandbox_in_force: _Optional[_Iterable[str]] = ..., sandbox_missing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubagentBatchBody(_message.Message):
-    __slots__ = ("batch", "events", "latest_event")
+    __slots__ = ("batch", "events", "latest_event", "process_event_count")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     LATEST_EVENT_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENT_COUNT_FIELD_NUMBER: _ClassVar[int]
     batch: SubagentBatch
     events: _containers.RepeatedCompositeFieldContainer[ProcessEvent]
     latest_event: ProcessEvent
-    def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ...) -> None: ...
+    process_event_count: int
+    def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ..., process_event_count: _Optional[int] = ...) -> None: ...
 
 class SubagentFinalResult(_message.Message):
-    __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "content_id")
+    __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "shortened")
     TASK_FIELD_NUMBER: _ClassVar[int]
     FINAL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     RAW_FINAL_CONTENT_FIELD_NUMBER: _ClassVar[int]
     TOOL_RESULTS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     RESUME_HANDLE_FIELD_NUMBER: _ClassVar[int]
-    CONTENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SHORTENED_FIELD_NUMBER: _ClassVar[int]
     task: SubagentTask
     final_output: str
     raw_final_content: str
     tool_results: _containers.RepeatedCompositeFieldContainer[NormalizedToolResult]
     duration_ms: int
     resume_handle: str
-    content_id: str
-    def __init__(self, task: _Optional[_Union[SubagentTask, _Mapping]] = ..., final_output: _Optional[str] = ..., raw_final_content: _Optional[str] = ..., tool_results: _Optional[_Iterable[_Union[NormalizedToolResult, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., resume_handle: _Optional[str] = ..., content_id: _Optional[str] = ...) -> None: ...
+    shortened: bool
+    def __init__(self, task: _Optional[_Union[SubagentTask, _Mapping]] = ..., final_output: _Optional[str] = ..., raw_final_content: _Optional[str] = ..., tool_results: _Optional[_Iterable[_Union[NormalizedToolResult, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., resume_handle: _Optional[str] = ..., shortened: _Optional[bool] = ...) -> None: ...
 
 class NormalizedToolResult(_message.Message):
     __slots__ = ("call_id", "tool_name", "preview", "size_bytes", "line_count", "is_error")
@@ -223,18 +225,20 @@ class EvidenceSummary(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., kind: _Optional[str] = ..., title: _Optional[str] = ..., detail: _Optional[str] = ..., value: _Optional[int] = ..., call_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubagentResultBody(_message.Message):
-    __slots__ = ("batch_entry_id", "batch", "final_results", "process_events", "evidence_summaries")
+    __slots__ = ("batch_entry_id", "batch", "final_results", "process_events", "evidence_summaries", "process_event_count")
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     FINAL_RESULTS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_EVENTS_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENT_COUNT_FIELD_NUMBER: _ClassVar[int]
     batch_entry_id: str
     batch: SubagentBatch
     final_results: _containers.RepeatedCompositeFieldContainer[SubagentFinalResult]
     process_events: _containers.RepeatedCompositeFieldContainer[ProcessEvent]
     evidence_summaries: _containers.RepeatedCompositeFieldContainer[EvidenceSummary]
-    def __init__(self, batch_entry_id: _Optional[str] = ..., batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., final_results: _Optional[_Iterable[_Union[SubagentFinalResult, _Mapping]]] = ..., process_events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., evidence_summaries: _Optional[_Iterable[_Union[EvidenceSummary, _Mapping]]] = ...) -> None: ...
+    process_event_count: int
+    def __init__(self, batch_entry_id: _Optional[str] = ..., batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., final_results: _Optional[_Iterable[_Union[SubagentFinalResult, _Mapping]]] = ..., process_events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., evidence_summaries: _Optional[_Iterable[_Union[EvidenceSummary, _Mapping]]] = ..., process_event_count: _Optional[int] = ...) -> None: ...
 
 class ToolExecution(_message.Message):
     __slots__ = ("call_id", "tool_name", "route", "arguments_json", "content", "is_error", "completed", "start_time", "end_time")
