@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.model import Model, ModelError
 from netaclaw_agent.models.scripted import ScriptedModel
+from netaclaw_agent.usage import FREE, Prices, cost
 
 if TYPE_CHECKING:
     from netaclaw_agent.models.openai import OpenAIModel
@@ -67,6 +69,7 @@ class ModelCatalogue:
         self._models: dict[str, Model] = {SCRIPTED: ScriptedModel(name=SCRIPTED)}
         if settings.openai_base_url:
             self._models[OPENAI] = self._make_openai(settings)
+        self._prices: dict[str, Prices] = {}
         self._default = OPENAI if settings.openai_base_url else SCRIPTED
 
     @property
@@ -88,6 +91,13 @@ class ModelCatalogue:
         if model is None:
             raise ModelError("no model of that name in the catalogue", reason="MODEL_UNKNOWN", retryable=False)
         return model
+
+    def cost(self, name: str, usage: Usage) -> int:
+        """What a model's tokens cost, in millionths of the catalogue's currency; the default model for an empty name.
+
+        0 for a model that has no price, or that is not in the catalogue any more.
+        """
+        return cost(self._prices.get(name or self._default, FREE), usage)
 
     async def close(self) -> None:
         """Close all connections. Running calls fail. Idempotent."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.model import Finished, Model, ModelCall, ModelError, ModelEvent, NewId
 from netaclaw_agent.models.faults import ModelStalled, ProviderError
+from netaclaw_agent.usage import add_usage
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -56,7 +57,7 @@ class RetryingModel:
                     yield _with_spent(event, spent)
                 return
             except ModelError as error:
-                spent = _sum(spent, error.usage)
+                add_usage(spent, error.usage)
                 error.usage = spent
                 last_try = attempt + 1 >= self._tries
                 if shown or last_try or not error.retryable or isinstance(error, ModelStalled):
@@ -75,16 +76,5 @@ class RetryingModel:
 
 def _with_spent(event: ModelEvent, spent: Usage) -> ModelEvent:
     if isinstance(event, Finished) and spent.model_calls:
-        event.message.usage.CopyFrom(_sum(spent, event.message.usage))
+        add_usage(event.message.usage, spent)
     return event
-
-
-def _sum(left: Usage, right: Usage) -> Usage:
-    return Usage(
-        input_tokens=left.input_tokens + right.input_tokens,
-        output_tokens=left.output_tokens + right.output_tokens,
-        cached_input_tokens=left.cached_input_tokens + right.cached_input_tokens,
-        reasoning_tokens=left.reasoning_tokens + right.reasoning_tokens,
-        model_calls=left.model_calls + right.model_calls,
-        cost_micros=left.cost_micros + right.cost_micros,
-    )

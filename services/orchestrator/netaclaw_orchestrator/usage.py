@@ -13,3 +13,4 @@ def add_usage(total: Usage, more: Usage) -> None:
     total.reasoning_tokens += more.reasoning_tokens
     total.model_calls += more.model_calls
     total.cost_micros += more.cost_micros
+    total.estimated_calls += more.estimated_calls
