@@ -18,7 +18,9 @@ from netaclaw.session.v1.entry_pb2 import (
     ToolCallState,
     ToolResult,
 )
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import EntryWrite, EventWrite, Write
+from netaclaw_agent.usage import add_usage
 
 
 class AnchorEntry:
@@ -56,9 +58,20 @@ class AnchorEntry:
         """Which try of the model call this is."""
         return self.entry.assistant.attempt
 
+    @property
+    def open_calls(self) -> set[str]:
+        """Ids of its calls that have no result."""
+        calls = (part.tool_call for part in self.entry.assistant.parts if part.WhichOneof("part") == "tool_call")
+        return {call.call_id for call in calls if not call.HasField("result")}
+
     def begin_again(self) -> None:
-        """The model call is made once more in the same entry: its owner died, or its text cannot stand."""
+        """The model call is made once more in the same entry: its owner died in it, and what it cost died with it."""
         self.entry.assistant.attempt += 1
+        self.spent(Usage(model_calls=1, estimated_calls=1))
+
+    def spent(self, usage: Usage) -> None:
+        """Add what an attempt at the model call has cost."""
+        add_usage(self.entry.assistant.usage, usage)
 
     def message(self) -> Message:
         """The finished entry as the model's message, with the calls as they stand."""
@@ -80,7 +93,7 @@ class AnchorEntry:
         body.parts.extend(message.parts)
         body.agent_id = agent_id
         body.model = message.model or model
-        body.usage.CopyFrom(message.usage)
+        self.spent(message.usage)
         body.finish_reason = message.finish_reason
         self.entry.state = EntryState.ENTRY_STATE_COMPLETE
 

@@ -23,6 +23,7 @@ from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
 from netaclaw_orchestrator.live_session import Services
@@ -60,6 +61,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             timeout_seconds=settings.subagent_timeout_s,
             max_tool_rounds=settings.subagent_max_tool_rounds,
         )
+        delegations = DelegationReader(reads)
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
         stack.push_async_callback(fetcher.close)
@@ -69,6 +71,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             runner=RunnerServiceStub(runner),
             models=models,
             preludes=Preludes(delegation),
+            delegations=delegations,
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
@@ -102,7 +105,8 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             session_list.noticed(notice)
 
         interval_s = instance.lease_s / CLAIMS_PER_LEASE
-        recovery = Recovery(instance_id, journal, sessions, TreeReader(journal, reads), interval_s=interval_s)
+        tree = TreeReader(journal, reads, delegations)
+        recovery = Recovery(instance_id, journal, sessions, tree, interval_s=interval_s)
         for task in (
             NoticeReader(journal, instance_id, noticed),
             Checkpoints(journal, sessions.owned),

@@ -103,7 +103,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         with translated():
             reading = GetSessionRequest(session_id=request.session_id)
             session = (await self._reads.GetSession(reading, metadata=calls.outgoing(owner_id))).session
-        summary = ""
+        summary = None
         if request.summarize:
             summary = await self._summaries.summarize(owner_id, session, request.leaf_entry_id, request.instructions)
         with translated():
@@ -115,7 +115,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             )
             done = await self._journal.SwitchLeaf(asked, metadata=calls.outgoing())
         self._publish(request.session_id, done.events)
-        if summary:
+        if summary is not None:
             await self._summaries.write(owner_id, session, generation, request.leaf_entry_id, summary)
         with translated():
             tree = GetSessionTreeRequest(session_id=request.session_id)

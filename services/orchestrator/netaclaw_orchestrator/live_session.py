@@ -26,6 +26,8 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_orchestrator.anchor import AnchorEntry
+from netaclaw_orchestrator.delegation.outcome import LeftBehind
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter, translated
 from netaclaw_orchestrator.prelude import EarlyCall, Prelude, Preludes
 from netaclaw_orchestrator.publisher import Publisher
@@ -54,6 +56,7 @@ class Services:
     runner: RunnerServiceAsyncStub
     models: ModelCatalogue
     preludes: Preludes
+    delegations: DelegationReader
     idle_s: float
 
 
@@ -102,11 +105,12 @@ class LiveSession:
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> Turn:
         """Go on with the turn of a dead owner, or end it as interrupted when that has failed too often."""
         path = await reads.path(self.owner_id, self.session_id)
-        batches = await reads.unfinished_batches(self.owner_id, self.session_id, claimed.turn_id)
-        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches)
         anchor = None
         if path and path[-1].HasField("assistant") and path[-1].turn_id == claimed.turn_id:
             anchor = AnchorEntry(path.pop())
+        calls = anchor.open_calls if anchor is not None else set()
+        batches = await reads.batches(self.owner_id, self.session_id, claimed.turn_id, calls) if calls else {}
+        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches)
         turn = Turn(context, path, anchor)
         self.turn = turn
         self.waiting = {each.request_id: _waiting(each) for each in claimed.queued}
@@ -181,7 +185,7 @@ class LiveSession:
         turn_id: str,
         agent: Agent,
         presets: Sequence[Agent],
-        batches: Mapping[str, Entry] | None = None,
+        batches: Mapping[str, LeftBehind] | None = None,
     ) -> TurnContext:
         prelude = self._services.preludes.of(self.owner_id, agent, presets, session.workspace)
         policy = prelude.parent.policy
@@ -204,6 +208,7 @@ class LiveSession:
             runner=self._services.runner,
             models=self._services.models,
             host=self.host,
+            delegations=self._services.delegations,
             batches=batches or {},
             on_taken=lambda request_id: self.waiting.pop(request_id, None),
         )

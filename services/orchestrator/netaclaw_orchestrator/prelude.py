@@ -19,7 +19,7 @@ from netaclaw_agent.model import Model, ModelCall, ModelEvent
 from netaclaw_agent.policy import Scene, SubagentSettings, effective_subagent_config, main_policy, resolve
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
-from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK
+from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK, FAMILY
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.sources import Parent, allowed_presets
 
@@ -83,7 +83,7 @@ class Preludes:
 
 def runs_here(manifest: ToolManifest, route: ToolRuntimeRoute) -> bool:
     """Whether the main agent has a handler for the tool: delegation, or the session's tool host."""
-    if manifest.tool_name in DELEGATE_TOOLS:
+    if manifest.family == FAMILY:
         return True
     return manifest.needs_workspace and route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
-from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
-from netaclaw_agent.tools.delegation import parse_delegation
+from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
 from netaclaw_agent.tools.results import cut_middle
+from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
-from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
+from netaclaw_orchestrator.delegation.batch import Batch
+from netaclaw_orchestrator.delegation.batch_journal import BatchScope
+from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.turn_context import TurnContext
-from netaclaw_orchestrator.usage import add_usage
 
 _UNRUN = {
     ToolCallState.TOOL_CALL_STATE_CANCELLED: "stopped while running; it may have had effect",
@@ -37,8 +39,10 @@ MIN_RESULT_BYTES = 1024
 class ToolCalls:
     """Runs the calls of a turn's messages and keeps its delegations."""
 
-    def __init__(self, context: TurnContext) -> None:
+    def __init__(self, context: TurnContext, on_spent: Callable[[], None]) -> None:
+        """`on_spent` is told when a delegation has cost something."""
         self._context = context
+        self._on_spent = on_spent
         self._parent = context.prelude.parent
         self._batches: list[Batch] = []
         self._anchor: AnchorEntry | None = None
@@ -94,6 +98,8 @@ class ToolCalls:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         if not runs_here(manifest, route):
             return None
+        if manifest.tool_name == READ_RESULT:
+            return self._read_result
         return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
@@ -141,7 +147,7 @@ class ToolCalls:
                 continue
             entry = self._context.batches.get(call.call_id)
             if entry is not None:
-                await self._batch(anchor, call, entry).abandon()
+                await (await self._batch(anchor, call)).abandon()
             doubt = self._may_repeat_an_effect(call)
             state = ToolCallState.TOOL_CALL_STATE_IN_DOUBT if doubt else ToolCallState.TOOL_CALL_STATE_CANCELLED
             await self._end_unrun(anchor, call, state)
@@ -196,12 +202,22 @@ class ToolCalls:
 
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None
-        return await self._batch(self._anchor, call, self._context.batches.get(call.call_id)).run()
+        return await (await self._batch(self._anchor, call)).run()
 
-    def _batch(self, anchor: AnchorEntry, call: ToolCallPart, left_behind: Entry | None) -> Batch:
-        """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
-        plans = plan_children(parse_delegation(call.tool_name, call.arguments_json), self._parent)
+    async def _read_result(self, call: ToolCallPart) -> ToolResult:
         context = self._context
+        wanted = parse_read(call.arguments_json)
+        return await context.delegations.result(context.owner_id, context.session.session_id, wanted)
+
+    async def _batch(self, anchor: AnchorEntry, call: ToolCallPart) -> Batch:
+        """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
+        context = self._context
+        specs = parse_delegation(call.tool_name, call.arguments_json)
+        earlier = {
+            task_id: await context.delegations.earlier(context.owner_id, context.session.session_id, task_id)
+            for task_id in {spec.resume_task_id for spec in specs if spec.resume_task_id}
+        }
+        plans = plan_children(specs, self._parent, earlier)
         scope = BatchScope(
             owner_id=context.owner_id,
             session_id=context.session.session_id,
@@ -213,6 +229,7 @@ class ToolCalls:
             runner=context.runner,
             host=context.host,
             attach=anchor.attach,
+            on_spent=self._on_spent,
         )
         config = self._parent.config
         batch = Batch(
@@ -221,7 +238,15 @@ class ToolCalls:
             plans,
             max_concurrent=config.max_concurrent,
             timeout_s=config.timeout_seconds,
-            left_behind=left_behind,
+            report_bytes=self._report_bytes(anchor),
+            left_behind=context.batches.get(call.call_id),
         )
         self._batches.append(batch)
         return batch
+
+    def _report_bytes(self, anchor: AnchorEntry) -> int:
+        """What the report of one delegation may take: those of one message share the context that is left."""
+        body = anchor.entry.assistant
+        delegations = sum(part.tool_call.tool_name in DELEGATE_TOOLS for part in body.parts)
+        window = self._context.models.get(self._context.agent.model).context_window
+        return report_budget(window, body.usage.input_tokens + body.usage.output_tokens, delegations)

@@ -28,13 +28,13 @@ from netaclaw.store.v1.journal_service_pb2 import (
 from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
 from netaclaw_agent.model import Model, ModelError, ModelEvent
+from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.answer import AnswerStream
 from netaclaw_orchestrator.tool_calls import ToolCalls
 from netaclaw_orchestrator.turn_context import TurnContext
-from netaclaw_orchestrator.usage import add_usage
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Turn:
         self._anchor = anchor
         self._fresh = anchor is not None and anchor.streaming
         self._unwritten = False
-        self._usage = Usage()
+        self._tokens = TokenUpdate()
         self._answer: AnswerStream | None = None
         self._cancelled = False
         self._stopped = False
@@ -69,12 +69,11 @@ class Turn:
         """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
         self._steering: list[Waiting] = []
         self._early = context.early
-        self._tools = ToolCalls(context)
-        add_usage(self._usage, context.lost_usage)
-        for entry in self.path:  # what the turn did before it was taken over
-            if entry.turn_id == context.turn_id and entry.HasField("assistant"):
-                add_usage(self._usage, entry.assistant.usage)
-                self._tools.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        self._tools = ToolCalls(context, self._on_spent)
+        if anchor is not None and context.lost_usage.model_calls:
+            anchor.spent(context.lost_usage)
+        for entry in self._own_entries():  # what the turn did before it was taken over
+            self._tools.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
         self._task: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set when the turn's end is committed, or the session was lost to another owner."""
@@ -146,7 +145,11 @@ class Turn:
                         committed = None
                     answer.add(event)
         except ModelError as error:
-            add_usage(self._usage, error.usage)
+            anchor.spent(error.usage)
+            raise
+        except asyncio.CancelledError:
+            if answer.message is None:
+                anchor.spent(Usage(model_calls=1, estimated_calls=1))
             raise
         finally:
             if committed is not None:
@@ -226,14 +229,18 @@ class Turn:
 
     def _complete(self, anchor: AnchorEntry, message: Message, model: Model) -> None:
         """Bring the entry into its final form; without calls its commit goes out with whatever comes next."""
-        add_usage(self._usage, message.usage)
         anchor.complete(message, self._context.agent.agent_id, model.name)
         self._unwritten = not calls_of(message)
         if not self._unwritten:
             self._context.writer.post(anchor.write())
         used = message.usage.input_tokens + message.usage.output_tokens
-        update = TokenUpdate(usage=self._total_usage(), context_used=used, context_window=model.context_window)
-        self._context.publisher.live(anchor.event(token_update=update))
+        self._tokens = TokenUpdate(context_used=used, context_window=model.context_window)
+        self._on_spent()
+
+    def _on_spent(self) -> None:
+        """Show what the turn has cost so far, children included."""
+        self._tokens.usage.CopyFrom(self._total_usage())
+        self._context.publisher.live(self._event(token_update=self._tokens))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -323,8 +330,12 @@ class Turn:
 
     def _last_entry_id(self) -> str:
         """The last assistant entry of the turn."""
-        mine = [entry for entry in self.path if entry.turn_id == self.turn_id and entry.HasField("assistant")]
+        mine = self._own_entries()
         return mine[-1].entry_id if mine else ""
+
+    def _own_entries(self) -> list[Entry]:
+        """The turn's assistant entries."""
+        return [entry for entry in self.path if entry.turn_id == self.turn_id and entry.HasField("assistant")]
 
     def _event(self, **payload: object) -> ChatEvent:
         return ChatEvent(
@@ -336,5 +347,6 @@ class Turn:
 
     def _total_usage(self) -> Usage:
         total = self._tools.usage
-        add_usage(total, self._usage)
+        for entry in self._own_entries():
+            add_usage(total, entry.assistant.usage)
         return total

@@ -25,6 +25,9 @@ SESSION_TABLES = (
 )
 """Every table with rows of a session; a test compares it with the schema."""
 
+_OF_ENTRIES = (
+    *("delete_entry_contents", "delete_entry_drafts", "delete_entry_tasks", "delete_entry_steps", "delete_entries"),
+)
 _UPDATABLE = ("title", "agent_id", "thinking_level")
 
 
@@ -108,9 +111,8 @@ class Commands:
             if parent is None:
                 raise _entry_not_found(request.entry_id)
             gone = [row["entry_id"] for row in await connection.fetch(SQL["branch_ids"], *names)]
-            for block in ("contents", "drafts", "tasks", "steps"):
-                await connection.execute(SQL[f"delete_entry_{block}"], request.session_id, gone)
-            await connection.execute(SQL["delete_entries"], request.session_id, gone)
+            for block in _OF_ENTRIES:
+                await connection.execute(SQL[block], request.session_id, gone)
             await connection.execute(SQL["blank_events"], request.session_id, gone, REMOVED)
             logged = [StoredEvent(REMOVED, entry_id, "", "", "", b"") for entry_id in gone]
             leaf = session["leaf_entry_id"]

@@ -22,9 +22,7 @@ from netaclaw_store.queries import SQL
 PAGE_BYTES = MAX_RESPONSE_BYTES - 32 * 1024
 _CONTENT_DEFAULT = 64 * 1024
 _CONTENT_MOST = 512 * 1024
-_USAGE_FIELDS = (
-    *("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens", "model_calls", "cost_micros"),
-)
+_USAGE_FIELDS = tuple(field.name for field in Usage.DESCRIPTOR.fields)
 
 
 class SessionReads:

@@ -41,6 +41,8 @@ async def write_side_rows(connection: asyncpg.Connection, request: j.AppendReque
             await connection.execute(
                 SQL["upsert_subagent_entry"], session_id, child.task_id, child.n, owner_id, message
             )
+            if child.is_last:
+                await connection.execute(SQL["cut_transcript"], session_id, child.task_id, child.n)
         elif kind == "content":
             large = write.content
             await connection.execute(
@@ -111,6 +113,7 @@ def usage_json(usage: Usage) -> str:
             "reasoningTokens": usage.reasoning_tokens,
             "modelCalls": usage.model_calls,
             "costMicros": usage.cost_micros,
+            "estimatedCalls": usage.estimated_calls,
         }
     )
 

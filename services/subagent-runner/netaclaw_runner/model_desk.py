@@ -14,6 +14,7 @@ from netaclaw.subagent.v1.runner_service_pb2 import RunEvent, RunStreamStart, Tr
 from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.loop import text_of
 from netaclaw_agent.model import Model, ModelCall, NewId
+from netaclaw_agent.usage import add_usage
 from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_calls import CallOutcome, DeltaStream, run_call
@@ -217,9 +218,3 @@ class ModelDesk:
             self.warn("one model call is left")
         elif budget.max_tokens and self._tokens >= _NEAR * budget.max_tokens:
             self.warn(f"{self._tokens} of {budget.max_tokens} tokens are used")
-
-
-def add_usage(total: Usage, more: Usage) -> None:
-    """Add a call's cost to a sum."""
-    for field in Usage.DESCRIPTOR.fields:
-        setattr(total, field.name, getattr(total, field.name) + getattr(more, field.name))

@@ -92,6 +92,9 @@ WHERE subagent_session.status IN ('queued', 'running', 'unspecified') OR subagen
 INSERT INTO subagent_entry (session_id, task_id, n, owner_id, message) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (session_id, task_id, n) DO UPDATE SET message = excluded.message;
 
+-- name: cut_transcript
+DELETE FROM subagent_entry WHERE session_id = $1 AND task_id = $2 AND n > $3;
+
 -- name: append_content
 INSERT INTO content (session_id, content_id, chunk_no, owner_id, entry_id, start_byte, end_byte, body)
 SELECT $1, $2, coalesce(max(chunk_no), -1) + 1, $3, $4, coalesce(max(end_byte), 0),

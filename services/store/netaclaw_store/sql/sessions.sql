@@ -113,7 +113,8 @@ SELECT of_task, coalesce(sum((u ->> 'inputTokens')::bigint), 0)::bigint AS input
     coalesce(sum((u ->> 'cachedInputTokens')::bigint), 0)::bigint AS cached_input_tokens,
     coalesce(sum((u ->> 'reasoningTokens')::bigint), 0)::bigint AS reasoning_tokens,
     coalesce(sum((u ->> 'modelCalls')::bigint), 0)::bigint AS model_calls,
-    coalesce(sum((u ->> 'costMicros')::bigint), 0)::bigint AS cost_micros
+    coalesce(sum((u ->> 'costMicros')::bigint), 0)::bigint AS cost_micros,
+    coalesce(sum((u ->> 'estimatedCalls')::bigint), 0)::bigint AS estimated_calls
 FROM spent GROUP BY of_task;
 
 -- name: update_session

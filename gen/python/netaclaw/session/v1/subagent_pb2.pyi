@@ -43,7 +43,7 @@ SUBAGENT_TASK_STATE_CANCELLED: SubagentTaskState
 SUBAGENT_TASK_STATE_IN_DOUBT: SubagentTaskState
 
 class SubagentTask(_message.Message):
-    __slots__ = ("task_id", "name", "source_type", "preset_agent_id", "state", "goal", "context", "summary", "error", "partial_text", "usage", "sort_order", "model", "tool_call_count", "worker_pid", "start_time", "end_time", "tool_names", "tool_runtime_routes", "activity", "resumed_task_id")
+    __slots__ = ("task_id", "name", "source_type", "preset_agent_id", "state", "goal", "context", "summary", "error", "partial_text", "usage", "sort_order", "model", "tool_call_count", "worker_pid", "start_time", "end_time", "tool_names", "tool_runtime_routes", "activity", "resumed_task_id", "earlier_usage")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class SubagentTask(_message.Message):
     TOOL_RUNTIME_ROUTES_FIELD_NUMBER: _ClassVar[int]
     ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_USAGE_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     name: str
     source_type: SubagentSource
@@ -86,7 +87,8 @@ class SubagentTask(_message.Message):
     tool_runtime_routes: _containers.RepeatedCompositeFieldContainer[_tool_pb2.ToolRuntimeRoute]
     activity: str
     resumed_task_id: str
-    def __init__(self, task_id: _Optional[str] = ..., name: _Optional[str] = ..., source_type: _Optional[_Union[SubagentSource, str]] = ..., preset_agent_id: _Optional[str] = ..., state: _Optional[_Union[SubagentTaskState, str]] = ..., goal: _Optional[str] = ..., context: _Optional[str] = ..., summary: _Optional[str] = ..., error: _Optional[str] = ..., partial_text: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., sort_order: _Optional[int] = ..., model: _Optional[str] = ..., tool_call_count: _Optional[int] = ..., worker_pid: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tool_names: _Optional[_Iterable[str]] = ..., tool_runtime_routes: _Optional[_Iterable[_Union[_tool_pb2.ToolRuntimeRoute, _Mapping]]] = ..., activity: _Optional[str] = ..., resumed_task_id: _Optional[str] = ...) -> None: ...
+    earlier_usage: _usage_pb2.Usage
+    def __init__(self, task_id: _Optional[str] = ..., name: _Optional[str] = ..., source_type: _Optional[_Union[SubagentSource, str]] = ..., preset_agent_id: _Optional[str] = ..., state: _Optional[_Union[SubagentTaskState, str]] = ..., goal: _Optional[str] = ..., context: _Optional[str] = ..., summary: _Optional[str] = ..., error: _Optional[str] = ..., partial_text: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., sort_order: _Optional[int] = ..., model: _Optional[str] = ..., tool_call_count: _Optional[int] = ..., worker_pid: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tool_names: _Optional[_Iterable[str]] = ..., tool_runtime_routes: _Optional[_Iterable[_Union[_tool_pb2.ToolRuntimeRoute, _Mapping]]] = ..., activity: _Optional[str] = ..., resumed_task_id: _Optional[str] = ..., earlier_usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class SubagentCounts(_message.Message):
     __slots__ = ("total", "queued", "running", "completed", "partial", "timed_out", "failed", "cancelled", "in_doubt")
@@ -175,7 +177,7 @@ class SubagentBatchBody(_message.Message):
     def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ..., process_event_count: _Optional[int] = ...) -> None: ...
 
 class SubagentFinalResult(_message.Message):
-    __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "shortened")
+    __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "shortened", "diagnostics")
     TASK_FIELD_NUMBER: _ClassVar[int]
     FINAL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     RAW_FINAL_CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +185,7 @@ class SubagentFinalResult(_message.Message):
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     RESUME_HANDLE_FIELD_NUMBER: _ClassVar[int]
     SHORTENED_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     task: SubagentTask
     final_output: str
     raw_final_content: str
@@ -190,7 +193,8 @@ class SubagentFinalResult(_message.Message):
     duration_ms: int
     resume_handle: str
     shortened: bool
-    def __init__(self, task: _Optional[_Union[SubagentTask, _Mapping]] = ..., final_output: _Optional[str] = ..., raw_final_content: _Optional[str] = ..., tool_results: _Optional[_Iterable[_Union[NormalizedToolResult, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., resume_handle: _Optional[str] = ..., shortened: _Optional[bool] = ...) -> None: ...
+    diagnostics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[_Union[SubagentTask, _Mapping]] = ..., final_output: _Optional[str] = ..., raw_final_content: _Optional[str] = ..., tool_results: _Optional[_Iterable[_Union[NormalizedToolResult, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., resume_handle: _Optional[str] = ..., shortened: _Optional[bool] = ..., diagnostics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NormalizedToolResult(_message.Message):
     __slots__ = ("call_id", "tool_name", "preview", "size_bytes", "line_count", "is_error")

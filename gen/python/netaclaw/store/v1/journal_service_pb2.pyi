@@ -165,14 +165,16 @@ class ProcessEventWrite(_message.Message):
     def __init__(self, batch_entry_id: _Optional[str] = ..., n: _Optional[int] = ..., process_event: _Optional[_Union[_subagent_pb2.ProcessEvent, _Mapping]] = ...) -> None: ...
 
 class SubagentEntryWrite(_message.Message):
-    __slots__ = ("task_id", "n", "message")
+    __slots__ = ("task_id", "n", "message", "is_last")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     N_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     n: int
     message: _entry_pb2.Message
-    def __init__(self, task_id: _Optional[str] = ..., n: _Optional[int] = ..., message: _Optional[_Union[_entry_pb2.Message, _Mapping]] = ...) -> None: ...
+    is_last: bool
+    def __init__(self, task_id: _Optional[str] = ..., n: _Optional[int] = ..., message: _Optional[_Union[_entry_pb2.Message, _Mapping]] = ..., is_last: _Optional[bool] = ...) -> None: ...
 
 class EventWrite(_message.Message):
     __slots__ = ("event",)
