@@ -12,12 +12,11 @@ import asyncpg
 from netaclaw.chat.v1.event_pb2 import RECEIPT_STATE_TAKEN, ChatEvent, SessionLeafChanged
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry, Session
-from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_store.codec import entry_body, entry_from, open_question, search_text, session_from, timestamp
 from netaclaw_store.database import Database
-from netaclaw_store.delegations import batch_id_of, fill_entry, load, shorten_task
+from netaclaw_store.delegations import batch_id_of, complete_step, fill_entry, load
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, UPDATED, StoredEvent, entry_event, hydrate, reduce
 from netaclaw_store.leases import session_not_found, stale_generation
 from netaclaw_store.queries import SQL
@@ -48,7 +47,7 @@ class Batch:
     """Entries written without an event of their own, until an event reports on them."""
     updated: dict[str, int] = field(default_factory=dict)
     """Seq of the last event on each entry."""
-    tasks: dict[str, SubagentTask] = field(default_factory=dict)
+    tasks: dict[str, j.SubagentTaskWrite] = field(default_factory=dict)
     """Tasks that the batch writes, each as its last write left it."""
     taken: set[str] = field(default_factory=set)
     """Waiting messages that the batch took, by request_id."""
@@ -66,7 +65,7 @@ class Batch:
             elif kind == "leaf":
                 self._leaf(write.leaf)
             elif kind == "subagent_task":
-                self.tasks[write.subagent_task.task.task_id] = write.subagent_task.task
+                self.tasks[write.subagent_task.task.task_id] = write.subagent_task
             elif kind == "queue_take":
                 taken = write.queue_take
                 if taken.request_id in self.taken:
@@ -93,8 +92,7 @@ class Batch:
         if not stored.subject_entry_id and stored.entry_id in self.quiet:
             stored.subject_entry_id = stored.entry_id
         if stored.told is not None and stored.told.item.task_id in self.tasks:
-            stored.told.item.CopyFrom(self.tasks[stored.told.item.task_id])
-            shorten_task(stored.told.item, stored.told.counts.total)
+            complete_step(stored.told, self.tasks[stored.told.item.task_id])
         self._log(stored)
 
     def _leaf(self, write: j.LeafWrite) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import asyncpg
 
+from netaclaw.chat.v1.event_pb2 import SubagentEvent
 from netaclaw.session.v1 import subagent_pb2 as s
 from netaclaw.session.v1.entry_pb2 import (
     ENTRY_KIND_SUBAGENT_BATCH,
@@ -20,6 +21,7 @@ from netaclaw.session.v1.entry_pb2 import (
     Entry,
 )
 from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_store.codec import Row
 from netaclaw_store.queries import SQL
 
@@ -88,7 +90,6 @@ async def fill(connection: asyncpg.Connection, session_id: str, entries: Sequenc
 
 def fill_entry(entry: Entry, delegation: Delegation) -> None:
     """Show a delegation in its batch or result entry. An entry of another kind stays as it is."""
-    total = len(delegation.batch.items)
     if entry.kind == ENTRY_KIND_SUBAGENT_BATCH:
         body = entry.subagent_batch
         title = body.batch.title
@@ -98,17 +99,15 @@ def fill_entry(entry: Entry, delegation: Delegation) -> None:
         if delegation.events:
             body.latest_event.CopyFrom(delegation.events[-1])
         body.process_event_count = delegation.event_count
+        body.final_results.extend(_shown_results(delegation, body.batch))
+        body.evidence_summaries.extend(delegation.outcome.evidence_summaries)
     elif entry.kind == ENTRY_KIND_SUBAGENT_RESULT:
         result = entry.subagent_result
         title = result.batch.title
         result.Clear()
         result.batch_entry_id = delegation.batch.batch_entry_id
         result.batch.CopyFrom(shown_batch(delegation.batch, title))
-        tasks = {task.task_id: task for task in result.batch.items}
-        for final in delegation.outcome.final_results:
-            shown = _shown_result(final, total)
-            shown.task.CopyFrom(tasks.get(final.resume_handle, final.task))
-            result.final_results.append(shown)
+        result.final_results.extend(_shown_results(delegation, result.batch))
         result.evidence_summaries.extend(delegation.outcome.evidence_summaries)
         result.process_events.extend(delegation.events)
         result.process_event_count = delegation.event_count
@@ -154,6 +153,17 @@ def shorten_task(task: s.SubagentTask, total: int) -> None:
             setattr(task, name, preview(text, share // part))
 
 
+def complete_step(event: SubagentEvent, write: j.SubagentTaskWrite) -> None:
+    """Give a reported step the task, as its row is written, and what the task left behind."""
+    total = event.counts.total
+    event.item.CopyFrom(write.task)
+    shorten_task(event.item, total)
+    if write.HasField("result"):
+        event.result.CopyFrom(shown_result(write.result, event.item, total))
+        event.result.resume_handle = write.task.task_id
+        event.evidence_summaries.extend(write.evidence_summaries)
+
+
 def set_sums(batch: s.SubagentBatch) -> None:
     """Counts per state and the sum of usage, from the batch's tasks."""
     counts = batch.counts
@@ -180,7 +190,23 @@ def _header(batch_id: str, row: Row) -> s.SubagentBatch:
     )
 
 
-def _shown_result(final: s.SubagentFinalResult, total: int) -> s.SubagentFinalResult:
+def _shown_results(delegation: Delegation, shown: s.SubagentBatch) -> list[s.SubagentFinalResult]:
+    tasks = {task.task_id: task for task in shown.items}
+    return [
+        shown_result(final, tasks[final.resume_handle], len(shown.items))
+        for final in delegation.outcome.final_results
+        if final.resume_handle in tasks
+    ]
+
+
+def shown_result(final: s.SubagentFinalResult, task: s.SubagentTask, total: int) -> s.SubagentFinalResult:
+    """The result as entries and events show it, for a batch of `total` tasks; `task` is the shown one."""
+    shown = _shortened(final, total)
+    shown.task.CopyFrom(s.SubagentTask(task_id=task.task_id, name=task.name, state=task.state))
+    return shown
+
+
+def _shortened(final: s.SubagentFinalResult, total: int) -> s.SubagentFinalResult:
     shown = s.SubagentFinalResult()
     shown.CopyFrom(final)
     shown.ClearField("task")

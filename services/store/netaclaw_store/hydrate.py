@@ -96,6 +96,8 @@ def reduce(event: ChatEvent) -> StoredEvent:
         told = body if body.HasField("counts") else None
         if body.HasField("process_event"):
             kept.process_event.CopyFrom(body.process_event)
+        if body.HasField("result"):  # only that there is one: replay takes it from the rows
+            kept.result.resume_handle = kept.item.task_id
     elif name in _SUBAGENT:
         subject = body.batch.batch_entry_id
         kept = type(body)()
@@ -175,7 +177,13 @@ def _join(name: str, body: Any, entry: Entry) -> None:
             return
         body.counts.CopyFrom(batch.counts)
         body.usage.CopyFrom(batch.usage)
-        for item in batch.items:
-            if item.task_id == body.item.task_id:
-                body.item.CopyFrom(item)
-                return
+        task_id = body.item.task_id
+        body.item.MergeFrom(next((item for item in batch.items if item.task_id == task_id), SubagentTask()))
+        if body.HasField("result"):
+            _join_result(body, entry, task_id)
+
+
+def _join_result(body: Any, entry: Entry, task_id: str) -> None:
+    stored = entry.subagent_batch
+    body.result.MergeFrom(next((each for each in stored.final_results if each.resume_handle == task_id), body.result))
+    body.evidence_summaries.extend(fact for fact in stored.evidence_summaries if fact.task_id == task_id)

@@ -34,7 +34,7 @@ def project(entry: e.Entry) -> None:
     body = entry.WhichOneof("body")
     if body == "subagent_batch":
         batch = entry.subagent_batch
-        projection = _projection(batch.batch.items, batch.events, (), ())
+        projection = _projection(batch.batch.items, batch.events, batch.final_results, batch.evidence_summaries)
     elif body == "subagent_result":
         result = entry.subagent_result
         projection = _projection(

@@ -144,6 +144,7 @@ class BatchJournal:
             counts=self.counts,
             usage=self.usage,
             process_event=step,
+            result=SubagentFinalResult() if result is not None else None,
         )
         writes.append(Write(event=EventWrite(event=self._event(task.task_id, subagent_event=change))))
         return self._scope.writer.post(*writes)

@@ -165,16 +165,20 @@ class ProcessEvent(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., route: _Optional[_Union[_tool_pb2.ToolRoute, str]] = ..., arguments_json: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., stage: _Optional[str] = ..., status: _Optional[str] = ..., fraction: _Optional[float] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker_pid: _Optional[int] = ..., sandbox_in_force: _Optional[_Iterable[str]] = ..., sandbox_missing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubagentBatchBody(_message.Message):
-    __slots__ = ("batch", "events", "latest_event", "process_event_count")
+    __slots__ = ("batch", "events", "latest_event", "process_event_count", "final_results", "evidence_summaries")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     LATEST_EVENT_FIELD_NUMBER: _ClassVar[int]
     PROCESS_EVENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FINAL_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
     batch: SubagentBatch
     events: _containers.RepeatedCompositeFieldContainer[ProcessEvent]
     latest_event: ProcessEvent
     process_event_count: int
-    def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ..., process_event_count: _Optional[int] = ...) -> None: ...
+    final_results: _containers.RepeatedCompositeFieldContainer[SubagentFinalResult]
+    evidence_summaries: _containers.RepeatedCompositeFieldContainer[EvidenceSummary]
+    def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ..., process_event_count: _Optional[int] = ..., final_results: _Optional[_Iterable[_Union[SubagentFinalResult, _Mapping]]] = ..., evidence_summaries: _Optional[_Iterable[_Union[EvidenceSummary, _Mapping]]] = ...) -> None: ...
 
 class SubagentFinalResult(_message.Message):
     __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "shortened", "diagnostics")
