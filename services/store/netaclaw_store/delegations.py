@@ -29,6 +29,8 @@ _SHOWN_BYTES = 384 * 1024
 """What the texts of all tasks may take, and the results of all tasks; each has an equal share of it."""
 _MOST, _LEAST = 64 * 1024, 4 * 1024
 
+VIEW_KINDS = frozenset({ENTRY_KIND_SUBAGENT_BATCH, ENTRY_KIND_SUBAGENT_RESULT})
+"""Entries that are filled from rows."""
 ENDED = frozenset(range(s.SUBAGENT_TASK_STATE_COMPLETED, s.SUBAGENT_TASK_STATE_IN_DOUBT + 1))
 _TASK_SHARES = {"error": 8, "goal": 8, "context": 8, "summary": 3, "partial_text": 4}
 """Of a task's share, the part that each of its texts may have: one divided by this."""
