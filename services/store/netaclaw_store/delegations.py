@@ -31,6 +31,8 @@ _SHOWN_BYTES = 384 * 1024
 """What the texts of all tasks may take, and the results of all tasks; each has an equal share of it."""
 _MOST, _LEAST = 64 * 1024, 4 * 1024
 
+VIEW_KINDS = frozenset({ENTRY_KIND_SUBAGENT_BATCH, ENTRY_KIND_SUBAGENT_RESULT})
+"""Entries that are filled from rows."""
 ENDED = frozenset(range(s.SUBAGENT_TASK_STATE_COMPLETED, s.SUBAGENT_TASK_STATE_IN_DOUBT + 1))
 _TASK_SHARES = {"error": 8, "goal": 8, "context": 8, "summary": 3, "partial_text": 4}
 """Of a task's share, the part that each of its texts may have: one divided by this."""
@@ -161,6 +163,7 @@ def complete_step(event: SubagentEvent, write: j.SubagentTaskWrite) -> None:
     if write.HasField("result"):
         event.result.CopyFrom(shown_result(write.result, event.item, total))
         event.result.resume_handle = write.task.task_id
+        del event.evidence_summaries[:]  # those of an attempt that lost a race
         event.evidence_summaries.extend(write.evidence_summaries)
 
 

@@ -9,14 +9,14 @@ import asyncpg
 
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import session_service_pb2 as p
-from netaclaw.session.v1.entry_pb2 import ENTRY_KIND_COMPACTION, ContentChunk, Entry
+from netaclaw.session.v1.entry_pb2 import ENTRY_KIND_ASSISTANT, ENTRY_KIND_COMPACTION, ContentChunk, Entry
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_chassis.errors import InvalidRequest, NetaclawError
-from netaclaw_store.codec import Row, entry_from, projected, session_from
+from netaclaw_store.codec import Row, add_entries, entry_from, projected, session_from
 from netaclaw_store.database import Database
-from netaclaw_store.delegations import fill, load, restored
+from netaclaw_store.delegations import VIEW_KINDS, fill, load, restored
 from netaclaw_store.leases import owned_session
-from netaclaw_store.pages import MAX_RESPONSE_BYTES, chunks, fitting, page_size, read_token, write_token
+from netaclaw_store.pages import MAX_RESPONSE_BYTES, chunks, page_size, read_token, write_token
 from netaclaw_store.queries import SQL
 
 PAGE_BYTES = MAX_RESPONSE_BYTES - 32 * 1024
@@ -63,12 +63,17 @@ class SessionReads:
             session = await owned_session(connection, owner_id, session_id)
             names = (session_id, owner_id, after, size + 1)
             rows = await connection.fetch(SQL["tree_page"], *names, PAGE_BYTES)
-            read = [entry_from(session_id, row) for row in rows[:size]]
-            await fill(connection, session_id, read)
-            shown = fitting(map(projected, read), PAGE_BYTES)
-            response = p.GetSessionTreeResponse(session=session_from(session), entries=shown)
-            last = rows[len(shown) - 1]["entry_no"] if shown else 0
-            response.entries.extend(await _restored(connection, session_id, shown))
+            response = p.GetSessionTreeResponse(session=session_from(session))
+            read = add_entries(session_id, rows[:size], response.entries)
+            views = [entry for entry in read if entry.kind in VIEW_KINDS]
+            await fill(connection, session_id, views)
+            for entry in views:
+                projected(entry)
+            while len(response.entries) > 1 and response.ByteSize() > PAGE_BYTES:
+                response.entries.pop()
+            shown = len(response.entries)
+            last = rows[shown - 1]["entry_no"] if shown else 0
+            response.entries.extend(await _restored(connection, session_id, read[:shown]))
             if shown and last < session["entry_count"] and await _more(connection, session_id, last):
                 response.next_page_token = write_token(scope, last)
             return response
@@ -150,6 +155,7 @@ async def _restored(connection: asyncpg.Connection, session_id: str, entries: Se
     anchors = {
         part.batch_reference.batch_entry_id: entry
         for entry in entries
+        if entry.kind == ENTRY_KIND_ASSISTANT
         for part in entry.assistant.parts
         if part.WhichOneof("part") == "batch_reference"
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import asyncpg
 from google.protobuf.json_format import MessageToDict
@@ -17,6 +18,7 @@ from netaclaw.session.v1.subagent_pb2 import (
 )
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_store.batch import Part
 from netaclaw_store.codec import moment, storable
 from netaclaw_store.delegations import ENDED
 from netaclaw_store.queries import SQL
@@ -24,30 +26,25 @@ from netaclaw_store.queries import SQL
 _JSON_NUL = "\\u0000"
 
 
-async def write_side_rows(connection: asyncpg.Connection, request: j.AppendRequest, owner_id: str) -> None:
+async def write_side_rows(
+    connection: asyncpg.Connection, session_id: str, owner_id: str, parts: Sequence[Part]
+) -> None:
     """Write them within the batch's transaction; of several writes of a task the last one that may stand."""
-    session_id = request.session_id
     tasks: dict[str, j.SubagentTaskWrite] = {}
     steps: list[j.ProcessEventWrite] = []
-    for write in request.writes:
-        kind = write.WhichOneof("write")
+    for kind, body in parts:
         if kind == "subagent_task":
-            _take(tasks, write.subagent_task)
+            _take(tasks, body)
         elif kind == "process_event":
-            steps.append(write.process_event)
+            steps.append(body)
         elif kind == "subagent_entry":
-            child = write.subagent_entry
-            message = child.message.SerializeToString()
-            await connection.execute(
-                SQL["upsert_subagent_entry"], session_id, child.task_id, child.n, owner_id, message
-            )
-            if child.is_last:
-                await connection.execute(SQL["cut_transcript"], session_id, child.task_id, child.n)
+            message = body.message.SerializeToString()
+            await connection.execute(SQL["upsert_subagent_entry"], session_id, body.task_id, body.n, owner_id, message)
+            if body.is_last:
+                await connection.execute(SQL["cut_transcript"], session_id, body.task_id, body.n)
         elif kind == "content":
-            large = write.content
-            await connection.execute(
-                SQL["append_content"], session_id, large.content_id, owner_id, large.entry_id, large.text.encode()
-            )
+            names = (session_id, body.content_id, owner_id, body.entry_id)
+            await connection.execute(SQL["append_content"], *names, body.text.encode())
     if tasks:
         columns = zip(*(_task_columns(write) for write in tasks.values()), strict=True)
         await connection.execute(SQL["upsert_tasks"], session_id, owner_id, *(list(column) for column in columns))
@@ -113,7 +110,6 @@ def usage_json(usage: Usage) -> str:
             "reasoningTokens": usage.reasoning_tokens,
             "modelCalls": usage.model_calls,
             "costMicros": usage.cost_micros,
-            "estimatedCalls": usage.estimated_calls,
         }
     )
 

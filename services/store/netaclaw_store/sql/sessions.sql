@@ -23,13 +23,15 @@ LIMIT $2;
 -- name: tree_page
 -- In order of making, until the bodies reach $5 bytes; kinds 5 and 6 are filled from rows, most to less than 64 KiB.
 -- At least one entry.
-SELECT entry_no, parent_entry_id, label, body, updated_seq, create_time, update_time
+SELECT entry_no, parent_entry_id, label, updated_seq, create_time, update_time, body
 FROM (
-    SELECT *, sum(body_bytes + CASE WHEN kind IN (5, 6) THEN 65536 ELSE 256 END) OVER (ORDER BY entry_no) AS bytes,
-        row_number() OVER (ORDER BY entry_no) AS place
+    SELECT *, sum(body_bytes + CASE WHEN kind IN (5, 6) THEN 65536 ELSE 256 END) OVER in_order AS bytes,
+        row_number() OVER in_order AS place
     FROM (
-        SELECT * FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_no > $3 ORDER BY session_id, entry_no LIMIT $4
+        SELECT entry_no, parent_entry_id, label, updated_seq, create_time, update_time, body, kind, body_bytes
+        FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_no > $3 ORDER BY session_id, entry_no LIMIT $4
     ) AS page
+    WINDOW in_order AS (ORDER BY entry_no ROWS UNBOUNDED PRECEDING)
 ) AS measured
 WHERE bytes <= $5 OR place = 1
 ORDER BY entry_no;
