@@ -106,7 +106,8 @@ class ModelCatalogue:
 
     def _make_openai(self, settings: ModelSettings) -> Model:
         # Imported here so that a process without this provider never pays for an HTTP client.
-        from netaclaw_agent.models.openai import OpenAIModel, StreamLimits  # noqa: PLC0415  # brings aiohttp
+        from netaclaw_agent.models.http_model import StreamLimits  # noqa: PLC0415  # brings aiohttp
+        from netaclaw_agent.models.openai import OpenAIModel  # noqa: PLC0415  # as above
         from netaclaw_agent.models.retry import RetryingModel  # noqa: PLC0415  # as above
 
         self._openai = OpenAIModel(
