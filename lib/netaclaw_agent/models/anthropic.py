@@ -8,7 +8,8 @@ from netaclaw_agent.model import ModelCall
 from netaclaw_agent.models.anthropic_request import AnthropicOptions, request_bytes
 from netaclaw_agent.models.anthropic_stream import AnthropicReader
 from netaclaw_agent.models.assembler import MessageAssembler
-from netaclaw_agent.models.http_model import HttpModel, StreamLimits
+from netaclaw_agent.models.http_model import HttpModel
+from netaclaw_agent.models.limits import StreamLimits
 
 API_VERSION = "2023-06-01"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Protocol
@@ -15,23 +14,12 @@ import aiohttp
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, NewId
 from netaclaw_agent.models.assembler import MessageAssembler
 from netaclaw_agent.models.faults import ModelStalled, ProviderError, fault_of_status
+from netaclaw_agent.models.limits import StreamLimits
 from netaclaw_agent.models.reply import Reader, Reply
 
 _MAX_WHOLE_BYTES = 8 * 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
 _DRAIN_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """How long a call may take, in seconds."""
-
-    first_token_s: float = 120.0
-    """From the request to the first piece of the answer."""
-    idle_s: float = 60.0
-    """Between two data events after that. Comments are not data."""
-    total_s: float = 600.0
-    """The whole call."""
 
 
 class Format(Protocol):

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from netaclaw_agent.model import ModelCall
 from netaclaw_agent.models.assembler import MessageAssembler
-from netaclaw_agent.models.http_model import HttpModel, StreamLimits
+from netaclaw_agent.models.http_model import HttpModel
+from netaclaw_agent.models.limits import StreamLimits
 from netaclaw_agent.models.openai_request import OpenAIOptions, request_body
 from netaclaw_agent.models.openai_stream import OpenAIReader
 from netaclaw_agent.models.think_tags import ThinkTags

@@ -24,7 +24,7 @@ from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from netaclaw_agent.models.anthropic import AnthropicModel
 from netaclaw_agent.models.anthropic_request import AnthropicOptions
-from netaclaw_agent.models.http_model import StreamLimits
+from netaclaw_agent.models.limits import StreamLimits
 from netaclaw_agent.models.thinking import ThinkingStyle, ThinkingWords
 from tests.fakes.anthropic_server import FakeAnthropic, Redacted, Thought, body_of
 from tests.fakes.openai_server import Call, Cut, Raw, Reply, Text, Tokens

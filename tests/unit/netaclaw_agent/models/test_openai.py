@@ -27,7 +27,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from netaclaw_agent.models.faults import ModelStalled, ProviderError
-from netaclaw_agent.models.http_model import StreamLimits
+from netaclaw_agent.models.limits import StreamLimits
 from netaclaw_agent.models.openai import OpenAIModel
 from netaclaw_agent.models.openai_request import OpenAIOptions, request_body
 from netaclaw_agent.models.thinking import LEVELS, ThinkingStyle, ThinkingWords
