@@ -43,10 +43,12 @@ class Prelude:
         known = self.parent
         return workspace == self.workspace and agent == known.agent and list(presets) == list(known.presets)
 
-    def call(self, messages: Sequence[Message], thinking_level: ThinkingLevel) -> ModelCall:
+    def call(self, messages: Sequence[Message], thinking_level: ThinkingLevel, session_id: str = "") -> ModelCall:
         """A model call on a transcript."""
         level = thinking_level or self.parent.agent.thinking_level
-        return ModelCall(system=self.system, messages=messages, tools=self.tools, thinking_level=level)
+        return ModelCall(
+            system=self.system, messages=messages, tools=self.tools, thinking_level=level, session_id=session_id
+        )
 
 
 def make_prelude(agent: Agent, presets: Sequence[Agent], workspace: str, settings: SubagentSettings) -> Prelude:

@@ -140,7 +140,8 @@ class Sessions:
         except ModelError:
             return None  # the turn itself says so
         messages = [*build_context(path), user_message(request.content)]
-        return EarlyCall(prelude, model, prelude.call(messages, level), [entry.entry_id for entry in path], level)
+        call = prelude.call(messages, level, request.session_id)
+        return EarlyCall(prelude, model, call, [entry.entry_id for entry in path], level)
 
     async def begin(
         self,

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
-from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, TokenUpdate, TurnOutcome
+from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, ThinkingDone, TokenUpdate, TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, Part, ToolCallPart, UserBody
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
@@ -166,7 +166,8 @@ class Turn:
         if early is not None:
             stream = early.stream()
         else:
-            call = self._context.prelude.call(transcript, self._context.session.thinking_level)
+            session = self._context.session
+            call = self._context.prelude.call(transcript, session.thinking_level, session.session_id)
             stream = model.stream(call, new_id=new_id)
         async with aclosing(stream):  # type: ignore[type-var]  # both are generators
             async for event in stream:
@@ -230,6 +231,9 @@ class Turn:
     def _complete(self, anchor: AnchorEntry, message: Message, model: Model) -> None:
         """Bring the entry into its final form; without calls its commit goes out with whatever comes next."""
         anchor.complete(message, self._context.agent.agent_id, model.name)
+        thinking = "".join(part.thinking.text for part in message.parts)
+        if thinking:
+            self._context.writer.post(anchor.event_write(thinking_done=ThinkingDone(text=thinking)))
         self._unwritten = not calls_of(message)
         if not self._unwritten:
             self._context.writer.post(anchor.write())

@@ -44,6 +44,7 @@ class ModelDesk:
     ) -> None:
         self._run = run
         self._agent = envelope.agent_config
+        self._session_id = envelope.session_id
         self._budget = envelope.budget
         self._model = model
         self._tools = tools
@@ -163,6 +164,7 @@ class ModelDesk:
             messages=self._transcript.messages,
             tools=self._tools,
             thinking_level=self._agent.thinking_level,
+            session_id=self._session_id,
         )
         try:
             outcome = await run_call(
