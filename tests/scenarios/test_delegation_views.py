@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import asyncpg
 
@@ -17,7 +18,7 @@ from netaclaw.session.v1.session_command_service_pb2 import (
 from netaclaw_client.client import Client
 from netaclaw_client.comparison import differences, equal
 from netaclaw_client.view import SessionView
-from tests.fakes.openai_server import Call, FakeOpenAI, Hang, Reply, Text, Thinking, Wait
+from tests.fakes.openai_server import Call, FakeOpenAI, Hang, Item, Reply, Text, Thinking, Wait
 from tests.scenarios.followers import Follower, followers
 from tests.scenarios.goals import Goals, tasks
 from tests.scenarios.reading import chat, of_kind, state_name, until
@@ -45,7 +46,10 @@ def scripted(blocked: asyncio.Event) -> Goals:
             Reply([Text("quickly")]),
         ],
     }
-    answers = {"think": [Thinking("let me see"), Text("seen")], "hang": [Text("half"), Hang()]}
+    answers: dict[str, Sequence[Item]] = {
+        "think": [Thinking("let me see"), Text("seen")],
+        "hang": [Text("half"), Hang()],
+    }
     return Goals(children, answers)
 
 
