@@ -121,7 +121,8 @@ class JournalWriter:
                 return
             self._publisher.durable(events)
             for waiting in batch:
-                waiting.done.set_result(None)
+                if not waiting.done.done():  # a caller that was cancelled while it waited has cancelled this, too
+                    waiting.done.set_result(None)
 
     def _take(self) -> list[_Waiting]:
         """As many whole appends as fit into one message; at least one."""
@@ -178,6 +179,8 @@ class JournalWriter:
         self._failure = error
         log.warning("journal lost", extra={"session_id": self._session_id, "reason": error.reason_name})
         for waiting in [*batch, *self._waiting]:
+            if waiting.done.done():
+                continue
             waiting.done.set_exception(error)
             waiting.done.exception()  # a caller that was cancelled will not look
         self._waiting.clear()
