@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
     "turn.first_token": turn.first_token_and_end,
     "turn.end": turn.first_token_and_end,
     "delegate8.wall": delegation.eight_at_once,
+    "batch100.cost": delegation.batch_cost,
     "store.append": store.append,
     "store.snapshot10k": store.snapshot,
     "store.resume100k": store.resume,

@@ -2,6 +2,7 @@
 
 As a process: prints one JSON line with its base_url. What it answers depends on the last messages only:
 "delegate N" makes the main agent delegate N tasks; each child makes two calls of CHILD_S seconds and one tool call.
+"delegate N busy" makes each make nine tool calls in one message, and answer at once.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ def _text(*pieces: str) -> list[bytes]:
     return [*(_chunk({"content": piece}) for piece in pieces), _chunk({}, "stop")]
 
 
-def _call(name: str, arguments: dict[str, Any]) -> list[bytes]:
+def _call(name: str, arguments: dict[str, Any], times: int = 1) -> list[bytes]:
     function = {"name": name, "arguments": json.dumps(arguments)}
-    call = {"index": 0, "id": "call-1", "type": "function", "function": function}
-    return [_chunk({"tool_calls": [call]}), _chunk({}, "tool_calls")]
+    calls = [{"index": n, "id": f"call-{n}", "type": "function", "function": function} for n in range(times)]
+    return [_chunk({"tool_calls": calls}), _chunk({}, "tool_calls")]
 
 
 def _usage() -> bytes:
@@ -41,10 +42,13 @@ def plan(messages: list[dict[str, Any]]) -> tuple[float, list[bytes]]:
     """Seconds to wait, and the chunks to send."""
     first = next((str(m["content"]) for m in messages if m["role"] == "user"), "")
     answered = messages[-1]["role"] == "tool"
+    if "busy" in first and "child" in first:
+        return 0.0, _text("done") if answered else _call("list_files", {"path": "docs", "limit": 1}, times=9)
     if "child" in first:
         return CHILD_S, _text("done") if answered else _call("list_files", {"path": ".", "limit": 5})
     if first.startswith("delegate ") and not answered:
-        tasks = [{"goal": f"child {number}"} for number in range(int(first.split()[1]))]
+        kind = "busy child" if "busy" in first else "child"
+        tasks = [{"goal": f"{kind} {number}"} for number in range(int(first.split()[1]))]
         return 0.0, _call("delegate_parallel", {"tasks": tasks})
     return 0.0, _text(*PLAIN)
 

@@ -33,6 +33,12 @@ async def started(module: str, *arguments: str) -> AsyncIterator[dict[str, str]]
         await process.wait()
 
 
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used, its waited-for children included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """A running suite with a quick model, and the floor beside it."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import grpc
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -196,7 +197,15 @@ class Story:
 
     async def _cancel(self, client: Client, task: SubagentTask, session_id: str) -> None:
         request = CancelSubagentRequest(session_id=session_id, task_id=task.task_id)
-        await client.chat.CancelSubagent(request)
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await client.chat.CancelSubagent(request)
+                    return
+                except grpc.aio.AioRpcError as error:
+                    if error.code() != grpc.StatusCode.UNAVAILABLE:  # which says: taken over, try again
+                        raise
+                await asyncio.sleep(0.05)  # a client's backoff
 
     def _task(self, follower: Follower, child: Child) -> SubagentTask:
         [batch] = [e for e in follower.view.entries.values() if e.kind == EntryKind.ENTRY_KIND_SUBAGENT_BATCH]

@@ -85,7 +85,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
         turns = ChatTurns(instance_id, journal, sessions, watcher)
-        chat = ChatServicer(turns, sessions, watcher, owners, commands)
+        chat = ChatServicer(turns, sessions, watcher, owners, commands=commands, delegations=delegations)
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools))
         try:

@@ -18,6 +18,8 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.delegation.outcome import ENDED
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
 from netaclaw_orchestrator.sessions import Sessions
@@ -39,13 +41,16 @@ class ChatServicer(ChatServiceServicer):
         sessions: Sessions,
         watcher: Watcher,
         owners: Owners,
+        *,
         commands: SessionCommandServicer,
+        delegations: DelegationReader,
     ) -> None:
         self._turns = turns
         self._sessions = sessions
         self._watcher = watcher
         self._owners = owners
         self._commands = commands
+        self._delegations = delegations
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         owner_id = calls.owner_id()
@@ -103,7 +108,7 @@ class ChatServicer(ChatServiceServicer):
         if live is not None and live.turn is not None:
             task = await live.turn.cancel_subagent(request.task_id)
         if task is None:
-            raise no_such_task(request.task_id)
+            raise await self._missed(request.session_id, request.task_id)
         return pb.CancelSubagentResponse(task=task)
 
     async def SteerSubagent(self, request: pb.SteerSubagentRequest, context: Context) -> pb.SteerSubagentResponse:
@@ -118,7 +123,7 @@ class ChatServicer(ChatServiceServicer):
             None if turn is None else await turn.steer_subagent(request.task_id, request.request_id, request.content)
         )
         if state is None:
-            raise no_such_task(request.task_id)
+            raise await self._missed(request.session_id, request.task_id)
         return pb.SteerSubagentResponse(state=state)
 
     async def SetThinkingLevel(
@@ -158,6 +163,17 @@ class ChatServicer(ChatServiceServicer):
         event.time.GetCurrentTime()
         return pb.PingResponse(event=event)
 
+    async def _missed(self, session_id: str, task_id: str) -> NetaclawError:
+        """Why a task is not found here: it ended or never was, or its owner is gone and the next one is to come."""
+        task = await self._delegations.task(calls.owner_id(), session_id, task_id)
+        if task is None or task.state in ENDED:
+            return NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata={"task_id": task_id})
+        return NetaclawError(
+            Reason.REASON_SERVICE_UNAVAILABLE,
+            "the task is being taken over: try again",
+            metadata={"service": "orchestrator"},
+        )
+
     async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
         """The instance to pass the call on to, if another one owns the session."""
         return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
@@ -168,11 +184,6 @@ class ChatServicer(ChatServiceServicer):
         if not address or forwarded(context):
             raise error
         return self._owners.at(address)
-
-
-def no_such_task(task_id: str) -> NetaclawError:
-    """TASK_NOT_FOUND."""
-    return NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata={"task_id": task_id})
 
 
 def not_built(method: str) -> NetaclawError:

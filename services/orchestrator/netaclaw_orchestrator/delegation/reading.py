@@ -14,7 +14,7 @@ from netaclaw.session.v1.session_service_pb2 import (
     ListProcessEventsRequest,
     ListSubagentEntriesRequest,
 )
-from netaclaw.session.v1.subagent_pb2 import ProcessEvent
+from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask
 from netaclaw_agent.loop import calls_of
 from netaclaw_agent.tool import ToolError
 from netaclaw_agent.tools.delegation import ReadRange
@@ -41,6 +41,13 @@ class DelegationReader:
 
     def __init__(self, sessions: SessionServiceAsyncStub) -> None:
         self._sessions = sessions
+
+    async def task(self, owner_id: str, session_id: str, task_id: str) -> SubagentTask | None:
+        """A task as its row has it; None when there is none."""
+        try:
+            return (await self._known(owner_id, session_id, task_id)).task
+        except ToolError:
+            return None
 
     async def earlier(self, owner_id: str, session_id: str, task_id: str) -> Earlier:
         """A task to go on with. Raises ToolError when there is no such task, it still runs, or it is too long."""
