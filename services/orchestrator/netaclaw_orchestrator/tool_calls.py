@@ -17,6 +17,7 @@ from netaclaw_agent.tools.delegation import parse_delegation
 from netaclaw_agent.tools.results import cut_middle
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
+from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.sources import plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.turn_context import TurnContext
@@ -41,6 +42,9 @@ class ToolCalls:
         self._context = context
         self._parent = context.prelude.parent
         self._batches: list[Batch] = []
+        self._limits = TurnLimits(
+            max_concurrent=self._parent.config.max_concurrent, max_per_turn=self._parent.settings.max_per_turn
+        )
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
         context.host.on_output = self._streamed
@@ -74,6 +78,12 @@ class ToolCalls:
                 await asyncio.wait(running)
                 raise
         return ended
+
+    def remember(self, entries: Sequence[Entry]) -> None:
+        """Count what the turn did before it was taken over."""
+        for entry in entries:
+            self.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        self._limits.remember(entries)
 
     async def cancel_subagent(self, task_id: str) -> SubagentTask | None:
         """End one child; None when this turn has no such task."""
@@ -201,6 +211,8 @@ class ToolCalls:
     def _batch(self, anchor: AnchorEntry, call: ToolCallPart, left_behind: Entry | None) -> Batch:
         """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
         plans = plan_children(parse_delegation(call.tool_name, call.arguments_json), self._parent)
+        count = self._limits.admit if left_behind is None else self._limits.keep
+        count(len(plans))
         context = self._context
         scope = BatchScope(
             owner_id=context.owner_id,
@@ -214,13 +226,12 @@ class ToolCalls:
             host=context.host,
             attach=anchor.attach,
         )
-        config = self._parent.config
         batch = Batch(
             scope,
             call,
             plans,
-            max_concurrent=config.max_concurrent,
-            timeout_s=config.timeout_seconds,
+            places=self._limits.places,
+            timeout_s=self._parent.config.timeout_seconds,
             left_behind=left_behind,
         )
         self._batches.append(batch)

@@ -71,10 +71,10 @@ class Turn:
         self._early = context.early
         self._tools = ToolCalls(context)
         add_usage(self._usage, context.lost_usage)
-        for entry in self.path:  # what the turn did before it was taken over
-            if entry.turn_id == context.turn_id and entry.HasField("assistant"):
-                add_usage(self._usage, entry.assistant.usage)
-                self._tools.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        before = [entry for entry in self.path if entry.turn_id == context.turn_id and entry.HasField("assistant")]
+        for entry in before:  # what the turn did before it was taken over
+            add_usage(self._usage, entry.assistant.usage)
+        self._tools.remember(before)
         self._task: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set when the turn's end is committed, or the session was lost to another owner."""

@@ -260,6 +260,8 @@ async def runner(
     launcher: Launcher | None = None,
     max_workers: int = 64,
     max_waiting: int = 0,
+    max_per_session: int = 64,
+    max_per_owner: int = 64,
     limits: Limits | None = None,
 ) -> AsyncIterator[Rig]:
     """A runner with a workspace "docs" that holds one file."""
@@ -272,6 +274,8 @@ async def runner(
         workspaces={"docs": str(workspace)},
         max_workers=max_workers,
         max_waiting=max_waiting,
+        max_per_session=max_per_session,
+        max_per_owner=max_per_owner,
     )
     catalogue = OneModel(model or ScriptModel())
     async with (

@@ -1,6 +1,6 @@
 """One delegate_* call: queue, concurrency, journal, results.
 
-delegate call → plan → rows and batch entry committed → children, at most max_concurrent at once → result entry.
+delegate call → plan → rows and batch entry committed → children, as many at once as the turn may have → result entry.
 """
 
 from __future__ import annotations
@@ -93,14 +93,15 @@ class Batch:
         call: ToolCallPart,
         plans: Sequence[ChildPlan],
         *,
-        max_concurrent: int,
+        places: asyncio.Semaphore,
         timeout_s: int,
         left_behind: Entry | None = None,
     ) -> None:
-        """`left_behind`: the batch entry of a dead owner; its finished children are kept, the others go on."""
+        """`places`: for children at once. `left_behind`: the batch entry of a dead owner; its finished children are
+        kept, the others go on."""
         self._scope = scope
         self._call_id = call.call_id
-        self._places = asyncio.Semaphore(max_concurrent)
+        self._places = places
         self._left_behind = left_behind is not None
         if left_behind is not None:
             self.entry_id = left_behind.entry_id
