@@ -114,6 +114,7 @@ class Batch:
         self._events: list[ProcessEvent] = []
         self._results: dict[str, SubagentFinalResult] = {}
         self._outcomes: dict[str, ChildOutcome] = {}
+        self._finished: asyncio.Future[None] | None = None
         self._children = {
             item.task_id: Child(self, scope, plan, item, timeout_s=timeout_s)
             for item, plan in zip(self.body.batch.items, plans, strict=True)
@@ -146,11 +147,11 @@ class Batch:
         """The child of a task of this batch."""
         return self._children.get(task_id)
 
-    async def receipt(self, task_id: str, request_id: str, state: ReceiptState) -> None:
-        """Commit and publish what became of a message to a child."""
+    def receipt(self, task_id: str, request_id: str, state: ReceiptState) -> asyncio.Future[None]:
+        """Commit and publish what became of a message to a child; done when it is."""
         event = self._event(steer_receipt=SteerReceipt(request_id=request_id, state=state))
         event.task_id = task_id
-        await self._scope.writer.append(Write(event=EventWrite(event=event)))
+        return self._scope.writer.post(Write(event=EventWrite(event=event)))
 
     async def cancel(self, task_id: str) -> SubagentTask | None:
         """End one task; returns it with its end state once it is gone, or None when it is not of this batch."""
@@ -159,19 +160,18 @@ class Batch:
             return None
         await child.cancel("cancelled by a person")
         if not child.started:
-            await self._end(child, child.outcome())
+            self._end(child, child.outcome())
         await child.gone.wait()
         return child.task
 
     async def abandon(self) -> None:
         """End what a dead owner left, without running anything again."""
         for child in self._children.values():
-            if child.task.task_id not in self._outcomes:
-                await self._end(child, child.cancelled())
+            self._end(child, child.cancelled())
         await self._finish()
 
-    async def report(self, task: SubagentTask, event: ProcessEvent | None = None) -> None:
-        """Commit and publish a task's new state, with the step that led to it."""
+    def report(self, task: SubagentTask, event: ProcessEvent | None = None) -> asyncio.Future[None]:
+        """Commit and publish a task's new state, with the step that led to it; done when it is."""
         if event is not None:
             event.task_id = task.task_id
             event.time.GetCurrentTime()
@@ -185,13 +185,14 @@ class Batch:
             change.process_event.CopyFrom(event)
         reported = self._event(subagent_event=change)
         reported.task_id = task.task_id
-        await self._scope.writer.append(
+        return self._scope.writer.post(
             self._entry_write(quiet=True), self._row_write(task), Write(event=EventWrite(event=reported))
         )
 
-    async def record(self, task_id: str, n: int, message: Message) -> None:
-        """Commit a message of the child's transcript."""
-        await self._scope.writer.append(Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, message=message)))
+    def record(self, task_id: str, n: int, message: Message) -> asyncio.Future[None]:
+        """Commit a message of the child's transcript; done when it is."""
+        row = SubagentEntryWrite(task_id=task_id, n=n, message=message)
+        return self._scope.writer.post(Write(subagent_entry=row))
 
     async def _begin(self) -> None:
         if self._left_behind:  # the rows are there; the card loses the steps that will be reported again
@@ -213,25 +214,33 @@ class Batch:
             async with self._places:
                 outcome = await child.run()
         except asyncio.CancelledError:
-            await self._end(child, child.cancelled())
+            self._end(child, child.cancelled())
             raise
-        await self._end(child, outcome)
+        self._end(child, outcome)
 
-    async def _end(self, child: Child, outcome: ChildOutcome) -> None:
+    def _end(self, child: Child, outcome: ChildOutcome) -> None:
+        """Write a child's end, and with the last one the result: the parent goes on after one commit."""
         item = child.task
         if item.task_id in self._outcomes:
             return
         child.settle(outcome)
         self._outcomes[item.task_id] = outcome
         self._results[item.task_id] = final_result(item, outcome)
-        await self.report(item, outcome.event)
+        written = self.report(item, outcome.event)
         for request_id in child.unread:
-            await self.receipt(item.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
-        child.gone.set()
+            written = self.receipt(item.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
+        written.add_done_callback(child.note_written)
+        if len(self._outcomes) == len(self._children):
+            self._finished = self._write_result()
 
     async def _finish(self) -> None:
         for child in self._children.values():
-            await self._end(child, child.cancelled())  # those that never left the queue
+            self._end(child, child.cancelled())  # those that never left the queue
+        if self._finished is None:  # a dead owner had written all ends
+            self._finished = self._write_result()
+        await asyncio.shield(self._finished)
+
+    def _write_result(self) -> asyncio.Future[None]:
         self._count()
         result_id = new_id()
         body = SubagentResultBody(
@@ -248,7 +257,7 @@ class Batch:
         completed = self._event(
             subagent_run_completed=SubagentRunCompleted(batch=self._reference(), result_entry_id=result_id)
         )
-        await self._scope.writer.append(
+        return self._scope.writer.post(
             Write(entry=EntryWrite(entry=result)), self._entry_write(), Write(event=EventWrite(event=completed))
         )
 

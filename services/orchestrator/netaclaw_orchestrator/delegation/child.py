@@ -66,6 +66,11 @@ PROTOCOL_VERSION = 1
 GONE_TIMEOUT_S = 10.0
 """After a cancel the runner confirms within its ladder's time; past this the child counts as gone with the runner."""
 
+LIVE = frozenset({"stream_start", "stream_delta", "usage", "tool_output"})
+"""Shown at once, and so not before the steps that came earlier are committed. The steps wait for none of each other."""
+MAX_UNWRITTEN = 64
+"""Steps of one child that wait for their commit; then its stream is not read on."""
+
 RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
 AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
 
@@ -91,6 +96,7 @@ class Child:
         self._attempt = 0
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
+        self._unwritten: list[asyncio.Future[None]] = []
         self.gone = asyncio.Event()
         """Set once its end state is committed; nothing of it is alive then."""
         self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
@@ -111,6 +117,11 @@ class Child:
         self._in_doubt = bool(begun & effectful) or (seen < self.task.tool_call_count and bool(could))
         self.task.usage.Clear()
         self.task.tool_call_count = 0
+
+    def note_written(self, done: asyncio.Future[None]) -> None:
+        """The writing of its end state is over."""
+        if not done.cancelled() and done.exception() is None:
+            self.gone.set()
 
     async def run(self) -> ChildOutcome:
         """Run to the end. Cancelling it cancels the run in the runner and waits until it is gone."""
@@ -247,13 +258,21 @@ class Child:
         kind = event.WhichOneof("event")
         if self._ended is not None or kind is None:
             return
+        if kind in LIVE or len(self._unwritten) >= MAX_UNWRITTEN:
+            await self._steps_written()
         handler: Any = getattr(self, f"_on_{kind}", None)
         if handler is not None:
             done = handler(getattr(event, kind))
             if isinstance(done, Awaitable):
                 await done
 
-    async def _on_started(self, started: WorkerStarted) -> None:
+    async def _steps_written(self) -> None:
+        """Wait until all steps so far are committed and published."""
+        unwritten, self._unwritten = self._unwritten, []
+        for each in unwritten:
+            await each
+
+    def _on_started(self, started: WorkerStarted) -> None:
         task = self.task
         task.state = SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING
         task.worker_pid = started.pid
@@ -265,7 +284,7 @@ class Child:
             sandbox_in_force=started.sandbox_in_force,
             sandbox_missing=started.sandbox_missing,
         )
-        await self._batch.report(task, event)
+        self._unwritten.append(self._batch.report(task, event))
 
     def _on_stream_start(self, start: Any) -> None:
         self._attempt = start.call_no
@@ -279,14 +298,14 @@ class Child:
         add_usage(self.task.usage, call.usage)
         self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
 
-    async def _on_message(self, transcript: Any) -> None:
-        await self._batch.record(self.task.task_id, transcript.n, transcript.message)
+    def _on_message(self, transcript: Any) -> None:
+        self._unwritten.append(self._batch.record(self.task.task_id, transcript.n, transcript.message))
 
-    async def _on_tool_call(self, call: ToolCallLine) -> None:
-        await self._begin_call(call, "tool_call", call.route)
+    def _on_tool_call(self, call: ToolCallLine) -> None:
+        self._begin_call(call, "tool_call", call.route)
 
-    async def _on_tool_result(self, result: ToolResultLine) -> None:
-        await self._end_call(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
+    def _on_tool_result(self, result: ToolResultLine) -> None:
+        self._end_call(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
 
     def _on_tool_output(self, output: ToolOutput) -> None:
         offset = self._output_bytes.get(output.call_id, 0)
@@ -295,7 +314,8 @@ class Child:
         self._live(tool_result_streamed=shown)
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
-        part = await self._begin_call(call, "proxy_tool_call", ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
+        part = self._begin_call(call, "proxy_tool_call", ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
+        await self._steps_written()  # a call with effect is durable before it acts
         proxy = asyncio.create_task(self._proxy(part))
         self._proxies.add(proxy)
         proxy.add_done_callback(self._proxies.discard)
@@ -311,11 +331,12 @@ class Child:
     async def _proxy(self, part: ToolCallPart) -> None:
         """Run a proxied call here: checked against the child's own policy, then in the session's tool host."""
         ended = await run_call(self._box, part)
-        await self._end_call(part.call_id, ended.result)
+        self._end_call(part.call_id, ended.result)
+        await self._steps_written()
         reply = ProxyToolResult(call_id=part.call_id, content=ended.result.content, is_error=ended.result.is_error)
         await self._command(RunCommand(proxy_tool_result=reply))
 
-    async def _begin_call(self, call: ToolCallLine | ProxyToolCall, kind: str, route: ToolRoute) -> ToolCallPart:
+    def _begin_call(self, call: ToolCallLine | ProxyToolCall, kind: str, route: ToolRoute) -> ToolCallPart:
         part = ToolCallPart(
             call_id=call.call_id,
             tool_name=call.tool_name,
@@ -332,10 +353,10 @@ class Child:
             route=route,
             arguments_json=preview(call.arguments_json),
         )
-        await self._batch.report(self.task, event)
+        self._unwritten.append(self._batch.report(self.task, event))
         return part
 
-    async def _end_call(self, call_id: str, result: ToolResult) -> None:
+    def _end_call(self, call_id: str, result: ToolResult) -> None:
         part = self._calls.get(call_id)
         if part is None or part.HasField("result"):
             return  # a result without its call, or a second one, is no step
@@ -350,7 +371,7 @@ class Child:
             content=preview(result.content),
             is_error=result.is_error,
         )
-        await self._batch.report(self.task, event)
+        self._unwritten.append(self._batch.report(self.task, event))
 
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
