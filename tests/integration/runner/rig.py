@@ -95,11 +95,14 @@ class ScriptModel:
         self.calls: list[ModelCall] = []
         self.open = 0
         """Streams that are being read."""
+        self.began = asyncio.Event()
+        """Set with the first call."""
 
     async def stream(self, call: ModelCall, *, new_id: NewId) -> AsyncIterator[ModelEvent]:
         step = self._steps[len(self.calls)] if len(self.calls) < len(self._steps) else ""
         self.calls.append(call)
         self.open += 1
+        self.began.set()
         try:
             if isinstance(step, Exception):
                 raise step
