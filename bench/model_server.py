@@ -3,6 +3,7 @@
 As a process: prints one JSON line with its base_url. What it answers depends on the last messages only:
 "delegate N" makes the main agent delegate N tasks; each child makes two calls of CHILD_S seconds and one tool call.
 "delegate N busy" makes each make nine tool calls in one message, and answer at once.
+A child whose goal is to hold is in a command, or in a model call, until it is cancelled.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from typing import Any
 from aiohttp import web
 
 CHILD_S = 0.4
+HELD_S = 600.0
+"""How long a call lasts that is to be cancelled."""
+TREE = "setsid sleep 600 & (setsid -f sleep 600); sleep 600 & echo ready; wait"
+"""A command with a tree of processes, two of them in sessions of their own."""
 PLAIN = ("Hello", " from", " a", " quick", " model", ".")
 
 
@@ -44,6 +49,10 @@ def plan(messages: list[dict[str, Any]]) -> tuple[float, list[bytes]]:
     answered = messages[-1]["role"] == "tool"
     if "busy" in first and "child" in first:
         return 0.0, _text("done") if answered else _call("list_files", {"path": "docs", "limit": 1}, times=9)
+    if "hold a model" in first:
+        return HELD_S, []
+    if "hold a command" in first:
+        return 0.0, _call("run_shell", {"command": TREE})
     if "child" in first:
         return CHILD_S, _text("done") if answered else _call("list_files", {"path": ".", "limit": 5})
     if first.startswith("delegate ") and not answered:

@@ -33,7 +33,7 @@ from netaclaw_agent.tools.results import clean, cut_middle
 _log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 32
-"""Most children of one batch at once, whatever an agent asks for."""
+"""Most children of one turn at once, whatever an agent asks for."""
 
 _DISABLED = ToolRoute.TOOL_ROUTE_DISABLED
 _WORKER_LOCAL = ToolRoute.TOOL_ROUTE_WORKER_LOCAL
@@ -63,6 +63,8 @@ class SubagentSettings:
 
     enabled: bool = True
     max_concurrent: int = 3
+    max_per_turn: int = 100
+    """Children of one turn over all its delegations; no agent may raise it."""
     timeout_seconds: int = 600
     max_tool_rounds: int = 25
     blocked_tool_names: tuple[str, ...] = (

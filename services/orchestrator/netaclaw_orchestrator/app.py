@@ -58,6 +58,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         delegation = SubagentSettings(
             enabled=settings.subagents_enabled,
             max_concurrent=settings.subagent_max_concurrent,
+            max_per_turn=settings.subagent_max_per_turn,
             timeout_seconds=settings.subagent_timeout_s,
             max_tool_rounds=settings.subagent_max_tool_rounds,
         )

@@ -83,7 +83,10 @@ class JournalWriter:
         await asyncio.shield(self.post(*writes))
 
     def post(self, *writes: Write) -> asyncio.Future[None]:
-        """As append, without waiting; the future may be dropped, since a failure shows at every later append."""
+        """As append, without waiting; the future may be dropped, since a failure shows at every later append.
+
+        A waiter that is cancelled takes the future along, not the writes.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
             done.set_exception(self._failure)
@@ -111,7 +114,7 @@ class JournalWriter:
         while self._waiting:
             batch = self._take()
             try:
-                response = await self._send([write for waiting in batch for write in waiting.writes])
+                response = await self._send(_current([write for waiting in batch for write in waiting.writes]))
                 events = await self._events_of(response)
             except NetaclawError as error:
                 self._fail(error, batch)
@@ -121,7 +124,7 @@ class JournalWriter:
                 return
             self._publisher.durable(events)
             for waiting in batch:
-                if not waiting.done.done():  # a caller that was cancelled while it waited has cancelled this, too
+                if not waiting.done.done():  # cancelled with its waiter
                     waiting.done.set_result(None)
 
     def _take(self) -> list[_Waiting]:
@@ -179,10 +182,9 @@ class JournalWriter:
         self._failure = error
         log.warning("journal lost", extra={"session_id": self._session_id, "reason": error.reason_name})
         for waiting in [*batch, *self._waiting]:
-            if waiting.done.done():
-                continue
-            waiting.done.set_exception(error)
-            waiting.done.exception()  # a caller that was cancelled will not look
+            if not waiting.done.done():  # cancelled with its waiter
+                waiting.done.set_exception(error)
+                waiting.done.exception()  # a caller that was cancelled will not look
         self._waiting.clear()
         self._drop_call()
 
@@ -190,6 +192,25 @@ class JournalWriter:
         if self._call is not None:
             self._call.cancel()
             self._call = None
+
+
+def _current(writes: Sequence[Write]) -> list[Write]:
+    """Without rows that a later write of the same message puts anew; events and entries all stand."""
+    seen: set[tuple[str, int]] = set()
+    kept: list[Write] = []
+    for write in reversed(writes):
+        kind = write.WhichOneof("write")
+        if kind == "subagent_task":
+            row = (write.subagent_task.task.task_id, -1)
+        elif kind == "subagent_entry":
+            row = (write.subagent_entry.task_id, write.subagent_entry.n)
+        else:
+            kept.append(write)
+            continue
+        if row not in seen:
+            seen.add(row)
+            kept.append(write)
+    return kept[::-1]
 
 
 async def read_events(stub: JournalServiceAsyncStub, request: ReadEventsRequest) -> AsyncIterator[ReadEventsResponse]:

@@ -26,11 +26,16 @@ class Settings:
     """Idle streams carry a heartbeat event this often."""
     subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
     subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
+    """Children of one turn at once, for agents that say nothing themselves."""
+    subagent_max_per_turn: int = var("NETACLAW_SUBAGENT_MAX_PER_TURN", 100)
+    """Children of one turn over all its delegations."""
     subagent_timeout_s: int = var("NETACLAW_SUBAGENT_TIMEOUT_SECONDS", 600)
     subagent_max_tool_rounds: int = var("NETACLAW_SUBAGENT_MAX_TOOL_ROUNDS", 25)
 
     def __post_init__(self) -> None:
         if not 1 <= self.subagent_max_concurrent <= 32:
             raise ValueError("NETACLAW_SUBAGENT_MAX_CONCURRENT must be from 1 to 32")
+        if not 1 <= self.subagent_max_per_turn <= 10_000:
+            raise ValueError("NETACLAW_SUBAGENT_MAX_PER_TURN must be from 1 to 10000")
         if not 1 <= self.subagent_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
-from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
@@ -19,6 +19,7 @@ from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch
 from netaclaw_orchestrator.delegation.batch_journal import BatchScope
+from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
@@ -45,6 +46,9 @@ class ToolCalls:
         self._on_spent = on_spent
         self._parent = context.prelude.parent
         self._batches: list[Batch] = []
+        self._limits = TurnLimits(
+            max_concurrent=self._parent.config.max_concurrent, max_per_turn=self._parent.settings.max_per_turn
+        )
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
         context.host.on_output = self._streamed
@@ -78,6 +82,12 @@ class ToolCalls:
                 await asyncio.wait(running)
                 raise
         return ended
+
+    def remember(self, entries: Sequence[Entry]) -> None:
+        """Count what the turn did before it was taken over."""
+        for entry in entries:
+            self.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        self._limits.remember(entries)
 
     async def cancel_subagent(self, task_id: str) -> SubagentTask | None:
         """End one child; None when this turn has no such task."""
@@ -218,6 +228,9 @@ class ToolCalls:
             for task_id in {spec.resume_task_id for spec in specs if spec.resume_task_id}
         }
         plans = plan_children(specs, self._parent, earlier)
+        left_behind = context.batches.get(call.call_id)
+        count = self._limits.admit if left_behind is None else self._limits.keep
+        count(len(plans))
         scope = BatchScope(
             owner_id=context.owner_id,
             session_id=context.session.session_id,
@@ -231,15 +244,14 @@ class ToolCalls:
             attach=anchor.attach,
             on_spent=self._on_spent,
         )
-        config = self._parent.config
         batch = Batch(
             scope,
             call,
             plans,
-            max_concurrent=config.max_concurrent,
-            timeout_s=config.timeout_seconds,
+            places=self._limits.places,
+            timeout_s=self._parent.config.timeout_seconds,
             report_bytes=self._report_bytes(anchor),
-            left_behind=context.batches.get(call.call_id),
+            left_behind=left_behind,
         )
         self._batches.append(batch)
         return batch

@@ -72,8 +72,7 @@ class Turn:
         self._tools = ToolCalls(context, self._on_spent)
         if anchor is not None and context.lost_usage.model_calls:
             anchor.spent(context.lost_usage)
-        for entry in self._own_entries():  # what the turn did before it was taken over
-            self._tools.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        self._tools.remember(self._own_entries())
         self._task: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set when the turn's end is committed, or the session was lost to another owner."""

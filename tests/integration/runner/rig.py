@@ -95,11 +95,14 @@ class ScriptModel:
         self.calls: list[ModelCall] = []
         self.open = 0
         """Streams that are being read."""
+        self.began = asyncio.Event()
+        """Set with the first call."""
 
     async def stream(self, call: ModelCall, *, new_id: NewId) -> AsyncIterator[ModelEvent]:
         step = self._steps[len(self.calls)] if len(self.calls) < len(self._steps) else ""
         self.calls.append(call)
         self.open += 1
+        self.began.set()
         try:
             if isinstance(step, Exception):
                 raise step
@@ -260,6 +263,8 @@ async def runner(
     launcher: Launcher | None = None,
     max_workers: int = 64,
     max_waiting: int = 0,
+    max_per_session: int = 64,
+    max_per_owner: int = 64,
     limits: Limits | None = None,
 ) -> AsyncIterator[Rig]:
     """A runner with a workspace "docs" that holds one file."""
@@ -272,6 +277,8 @@ async def runner(
         workspaces={"docs": str(workspace)},
         max_workers=max_workers,
         max_waiting=max_waiting,
+        max_per_session=max_per_session,
+        max_per_owner=max_per_owner,
     )
     catalogue = OneModel(model or ScriptModel())
     async with (

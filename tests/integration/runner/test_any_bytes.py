@@ -45,6 +45,7 @@ class FakeHandle:
     """A worker without a process: its socket is in the test's hands, a signal ends it unless it is deaf to it."""
 
     sandbox = SandboxReport([], [])
+    predictable = False
 
     def __init__(self, *, deaf: bool) -> None:
         self.channel, self.theirs = socket.socketpair()
@@ -77,6 +78,7 @@ class FakeLauncher:
     """Hands out one handle."""
 
     sandbox = SandboxReport([], [])
+    predictable = False
 
     def __init__(self, *, deaf: bool) -> None:
         self._deaf = deaf

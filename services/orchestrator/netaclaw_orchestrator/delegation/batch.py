@@ -1,6 +1,6 @@
 """One delegate_* call: queue, concurrency, results.
 
-delegate call → plan → rows and batch entry committed → children, at most max_concurrent at once → result entry.
+delegate call → plan → rows and batch entry committed → children, as many at once as the turn may have → result entry.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ class Batch:
         call: ToolCallPart,
         plans: Sequence[ChildPlan],
         *,
-        max_concurrent: int,
+        places: asyncio.Semaphore,
         timeout_s: int,
         report_bytes: int,
         left_behind: LeftBehind | None = None,
     ) -> None:
-        """`left_behind`: what a dead owner began; its finished children are kept, the others go on."""
-        self._places = asyncio.Semaphore(max_concurrent)
+        """`places`: for children at once. `left_behind`: what a dead owner began; its finished children are kept, the
+        others go on."""
+        self._places = places
         self._report_bytes = report_bytes
         self._left_behind = left_behind
         if left_behind is not None:
@@ -48,6 +49,7 @@ class Batch:
             title = self._tasks[0].name if len(plans) == 1 else f"{len(plans)} tasks"
         self._journal = BatchJournal(scope, call.call_id, self._tasks, entry_id=entry_id, title=title, steps=steps)
         self._ended: set[str] = set()
+        self._finished: asyncio.Future[None] | None = None
         self._children = {
             task.task_id: Child(self._journal, scope, plan, task, timeout_s=timeout_s)
             for task, plan in zip(self._tasks, plans, strict=True)
@@ -81,15 +83,18 @@ class Batch:
         return self._children.get(task_id)
 
     async def cancel(self, task_id: str) -> SubagentTask | None:
-        """End one task; returns it with its end state once it is gone, or None when it is not of this batch."""
+        """End one task; returns it with its end state once it is gone.
+
+        None when it is not of this batch, or not any more because the session has another owner.
+        """
         child = self._children.get(task_id)
         if child is None:
             return None
         await child.cancel("cancelled by a person")
         if not child.started:
-            await self._end(child, child.outcome())
+            self._end(child, child.outcome())
         await child.gone.wait()
-        return child.task
+        return None if self._journal.lost else child.task
 
     async def abandon(self) -> None:
         """End what a dead owner left, without running anything again."""
@@ -103,11 +108,12 @@ class Batch:
             async with self._places:
                 outcome = await child.run()
         except asyncio.CancelledError:
-            await self._end(child, child.cancelled())
+            self._end(child, child.cancelled())
             raise
-        await self._end(child, outcome)
+        self._end(child, outcome)
 
-    async def _end(self, child: Child, outcome: ChildOutcome) -> None:
+    def _end(self, child: Child, outcome: ChildOutcome) -> None:
+        """Write a child's end, and with the last one the result: the parent goes on after one commit."""
         task = child.task
         if task.task_id in self._ended:
             return
@@ -118,14 +124,17 @@ class Batch:
         )
         for request_id in child.unread:
             written = self._journal.receipt(task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
-        await asyncio.shield(written)
-        child.gone.set()
+        written.add_done_callback(child.note_written)
+        if len(self._ended) == len(self._children):
+            self._finished = self._journal.finish()
 
     async def _finish(self) -> None:
         for child in self._children.values():
-            await self._end(child, child.cancelled())  # those that never left the queue
-        if self._left_behind is None or not self._left_behind.result_written:
-            await self._journal.finish()
+            self._end(child, child.cancelled())  # those that never left the queue
+        if self._finished is None and not (self._left_behind is not None and self._left_behind.result_written):
+            self._finished = self._journal.finish()  # a dead owner had written all ends
+        if self._finished is not None:
+            await asyncio.shield(self._finished)
 
     def _recover(self, left_behind: LeftBehind) -> None:
         """Keep ended children; the others go on or begin again, with what they did known."""

@@ -100,6 +100,11 @@ class BatchJournal:
         for task in tasks:
             self._count(task)
 
+    @property
+    def lost(self) -> bool:
+        """Whether nothing more can be written here."""
+        return self._scope.writer.sealed
+
     async def begin(self, tasks: Sequence[SubagentTask]) -> None:
         """Commit the batch with its tasks: before this, nobody hears of it."""
         header = SubagentBatch(
@@ -159,7 +164,7 @@ class BatchJournal:
         event = self._event(task_id, steer_receipt=SteerReceipt(request_id=request_id, state=state))
         return self._scope.writer.post(Write(event=EventWrite(event=event)))
 
-    async def finish(self) -> None:
+    def finish(self) -> asyncio.Future[None]:
         """Commit the result entry and the batch's end."""
         result_id = new_id()
         result = self._entry(result_id, EntryKind.ENTRY_KIND_SUBAGENT_RESULT, EntryState.ENTRY_STATE_COMPLETE)
@@ -168,7 +173,7 @@ class BatchJournal:
         batch = self._entry(self.entry_id, EntryKind.ENTRY_KIND_SUBAGENT_BATCH, EntryState.ENTRY_STATE_COMPLETE)
         batch.subagent_batch.CopyFrom(SubagentBatchBody(batch=header))
         completed = SubagentRunCompleted(batch=self._reference(), result_entry_id=result_id)
-        await self._scope.writer.append(
+        return self._scope.writer.post(
             Write(entry=EntryWrite(entry=result)),
             Write(entry=EntryWrite(entry=batch)),
             Write(event=EventWrite(event=self._event(subagent_run_completed=completed))),

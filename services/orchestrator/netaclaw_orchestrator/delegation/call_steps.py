@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask
@@ -12,7 +12,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolRoute
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_orchestrator.delegation.report import preview
 
-Report = Callable[[ProcessEvent], Awaitable[None]]
+Report = Callable[[ProcessEvent], None]
 
 _EFFECTFUL = frozenset(tool.tool_name for tool in KNOWN_TOOLS if tool.effect == ToolEffect.TOOL_EFFECT_EFFECTFUL)
 _LOCAL, _PROXIED = "tool_call", "proxy_tool_call"
@@ -52,15 +52,15 @@ class CallSteps:
                 asked.discard(step.call_id)
         self.effect_in_flight = bool(asked)
 
-    async def begin_local(self, call: ToolCallLine) -> None:
+    def begin_local(self, call: ToolCallLine) -> None:
         """A tool runs in the worker."""
-        await self._begin(call, _LOCAL, call.route)
+        self._begin(call, _LOCAL, call.route)
 
-    async def begin_proxied(self, call: ProxyToolCall) -> ToolCallPart:
+    def begin_proxied(self, call: ProxyToolCall) -> ToolCallPart:
         """The worker asks for a tool here; the part has a result when an earlier owner had answered."""
-        return await self._begin(call, _PROXIED, ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
+        return self._begin(call, _PROXIED, ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
 
-    async def end(self, call_id: str, result: ToolResult) -> None:
+    def end(self, call_id: str, result: ToolResult) -> None:
         """A call has a result. One without its call, or a second one, is no step."""
         part = self._calls.get(call_id)
         if part is None or part.HasField("result"):
@@ -76,15 +76,15 @@ class CallSteps:
             content=preview(result.content),
             is_error=result.is_error,
         )
-        await self._report(step)
+        self._report(step)
 
-    async def end_lost(self) -> None:
+    def end_lost(self) -> None:
         """The run is gone with its process, and the task begins again."""
         lost = ToolResult(content="lost with its process; the task began again", is_error=True)
         for call_id in list(self._calls):
-            await self.end(call_id, lost)
+            self.end(call_id, lost)
 
-    async def _begin(self, call: ToolCallLine | ProxyToolCall, kind: str, route: ToolRoute) -> ToolCallPart:
+    def _begin(self, call: ToolCallLine | ProxyToolCall, kind: str, route: ToolRoute) -> ToolCallPart:
         known = self._calls.get(call.call_id)
         part = ToolCallPart(
             call_id=call.call_id,
@@ -106,5 +106,5 @@ class CallSteps:
             route=route,
             arguments_json=preview(call.arguments_json),
         )
-        await self._report(step)
+        self._report(step)
         return part

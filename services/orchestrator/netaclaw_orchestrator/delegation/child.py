@@ -67,6 +67,11 @@ PROTOCOL_VERSION = 1
 GONE_TIMEOUT_S = 10.0
 """After a cancel the runner confirms within its ladder's time; past this the child counts as gone with the runner."""
 
+LIVE = frozenset({"stream_start", "stream_delta", "usage", "tool_output"})
+"""Shown at once, and so not before the steps that came earlier are committed. The steps wait for none of each other."""
+MAX_UNWRITTEN = 64
+"""Steps of one child that wait for their commit; then its stream is not read on."""
+
 RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
 AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
 
@@ -89,13 +94,13 @@ class Child:
         self._writing = asyncio.Lock()
         self._ended: RunEnded | None = None
         self._left_behind = False
-        self._written: asyncio.Future[None] | None = None
+        self._unwritten: list[asyncio.Future[None]] = []
         self._output_bytes: dict[str, int] = {}
         self._attempt = 0
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
         self.gone = asyncio.Event()
-        """Set once its end state is committed; nothing of it is alive then."""
+        """Set once its end state is committed, or cannot be; nothing of it is alive then."""
         self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
 
     @property
@@ -107,6 +112,12 @@ class Child:
         """Take over from a dead owner, given all steps of the task that it had committed."""
         self._left_behind = True
         self._steps.recover(steps)
+
+    def note_written(self, done: asyncio.Future[None]) -> None:
+        """The writing of its end state is over, or was refused because the session has another owner."""
+        if not done.cancelled():
+            done.exception()  # shows at every later write
+        self.gone.set()
 
     async def run(self) -> ChildOutcome:
         """Run to the end. Cancelling it cancels the run in the runner and waits until it is gone."""
@@ -210,7 +221,7 @@ class Child:
     async def _begin_again(self) -> None:
         """Its runner has nothing of it any more: it runs from its beginning. What it did and cost stays known."""
         self.task.earlier_usage.CopyFrom(self.task.usage)
-        await self._steps.end_lost()
+        self._steps.end_lost()
         await self._follow(await self._begin())
 
     async def _begin(self) -> RunCall:
@@ -228,14 +239,17 @@ class Child:
                 self.task.usage.CopyFrom(self.task.earlier_usage)
             for event in response.events:
                 await self._on(event)
-        if self._written is not None:
-            await self._written
+        await self._steps_written()
 
-    async def _report(self, step: ProcessEvent | None = None) -> None:
-        """Have the task's state and the step written, one report at a time: the next one waits for this."""
-        before, self._written = self._written, self._journal.report(self.task, step)
-        if before is not None:
-            await before
+    def _report(self, step: ProcessEvent | None = None) -> None:
+        """Have the task's state and the step written."""
+        self._unwritten.append(self._journal.report(self.task, step))
+
+    async def _steps_written(self) -> None:
+        """Wait until all steps so far are committed and published."""
+        unwritten, self._unwritten = self._unwritten, []
+        for each in unwritten:
+            await each
 
     async def _command(self, command: RunCommand) -> None:
         """Tell the run something; a run that is over does not listen any more."""
@@ -259,13 +273,15 @@ class Child:
         kind = event.WhichOneof("event")
         if self._ended is not None or kind is None:
             return
+        if kind in LIVE or len(self._unwritten) >= MAX_UNWRITTEN:
+            await self._steps_written()
         handler: Any = getattr(self, f"_on_{kind}", None)
         if handler is not None:
             done = handler(getattr(event, kind))
             if isinstance(done, Awaitable):
                 await done
 
-    async def _on_started(self, started: WorkerStarted) -> None:
+    def _on_started(self, started: WorkerStarted) -> None:
         task = self.task
         if task.worker_pid == started.pid and task.state == SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING:
             return  # known from an earlier owner
@@ -279,7 +295,7 @@ class Child:
             sandbox_in_force=started.sandbox_in_force,
             sandbox_missing=started.sandbox_missing,
         )
-        await self._report(event)
+        self._report(event)
 
     def _on_stream_start(self, start: Any) -> None:
         self._attempt = start.call_no
@@ -289,22 +305,23 @@ class Child:
     def _on_stream_delta(self, delta: Any) -> None:
         self._live(assistant_stream_delta=delta)
 
-    async def _on_usage(self, call: Any) -> None:
+    def _on_usage(self, call: Any) -> None:
         add_usage(self.task.usage, call.usage)
         self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
-        await self._report()
+        self._report()
         self._scope.on_spent()
 
-    async def _on_message(self, transcript: Any) -> None:
+    def _on_message(self, transcript: Any) -> None:
         # The first message of a run drops what an earlier run of the task has written behind it.
         first = transcript.n == len(self._plan.history)
-        await self._journal.record(self.task.task_id, transcript.n, transcript.message, is_last=first)
+        written = self._journal.record(self.task.task_id, transcript.n, transcript.message, is_last=first)
+        self._unwritten.append(written)
 
-    async def _on_tool_call(self, call: ToolCallLine) -> None:
-        await self._steps.begin_local(call)
+    def _on_tool_call(self, call: ToolCallLine) -> None:
+        self._steps.begin_local(call)
 
-    async def _on_tool_result(self, result: ToolResultLine) -> None:
-        await self._steps.end(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
+    def _on_tool_result(self, result: ToolResultLine) -> None:
+        self._steps.end(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
 
     def _on_tool_output(self, output: ToolOutput) -> None:
         offset = self._output_bytes.get(output.call_id, 0)
@@ -313,12 +330,11 @@ class Child:
         self._live(tool_result_streamed=shown)
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
-        part = await self._steps.begin_proxied(call)
+        part = self._steps.begin_proxied(call)
         if part.HasField("result"):  # an earlier owner's, who may have died before the worker had it
             await self._answer(part.call_id, part.result)
         elif not self._steps.effect_in_flight:
-            if self._written is not None:
-                await self._written  # durable before it acts
+            await self._steps_written()  # a call with effect is durable before it acts
             proxy = asyncio.create_task(self._proxy(part))
             self._proxies.add(proxy)
             proxy.add_done_callback(self._proxies.discard)
@@ -334,7 +350,8 @@ class Child:
     async def _proxy(self, part: ToolCallPart) -> None:
         """Run a proxied call here: checked against the child's own policy, then in the session's tool host."""
         ended = await run_call(self._box, part)
-        await self._steps.end(part.call_id, ended.result)
+        self._steps.end(part.call_id, ended.result)
+        await self._steps_written()
         await self._answer(part.call_id, ended.result)
 
     async def _answer(self, call_id: str, result: ToolResult) -> None:
