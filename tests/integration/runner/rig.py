@@ -74,13 +74,17 @@ def receive():
 task = receive()
 def start():
     send("run_start", protocolVersion=1, pid=os.getpid())
+def pause(seconds):
+    time.sleep(seconds)  # this worker's own pace
+def hang():
+    time.sleep(600)  # until it is ended
 def end(text="done"):
     send("run_end", state="SUBAGENT_TASK_STATE_COMPLETED", finalOutput=text)
 """
 
 
 def program(text: str) -> ExecLauncher:
-    """A launcher whose workers run this text, with send, receive, write, start and end at hand."""
+    """A launcher whose workers run this text, with send, receive, write, start, pause, hang and end at hand."""
     return ExecLauncher(PRELUDE + text)
 
 
@@ -232,7 +236,7 @@ class RunFollower:
 
     async def tell(self, **command: object) -> None:
         """Send a command."""
-        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]
+        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]  # its fields
 
     async def leave(self) -> None:
         """Be gone, and wait until the runner knows."""

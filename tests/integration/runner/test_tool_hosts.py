@@ -36,7 +36,7 @@ while True:
     if call["toolName"] == "search_files":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         send("tool_output", callId=call["callId"], text="searching")
-        time.sleep(600)
+        hang()
     send("tool_result", callId="stray", content="stray")
     send("tool_result", callId=call["callId"], content=str(os.getpid()))
 """
@@ -213,7 +213,7 @@ async def test_a_host_that_cannot_be_opened_is_refused_with_its_reason(tmp_path:
 
 async def test_a_host_that_never_starts_is_unavailable(tmp_path: Path) -> None:
     limits = Limits(start_s=0.3, cancel_s=0.05, term_s=0.1)
-    async with runner(tmp_path, launcher=program("time.sleep(600)"), limits=limits) as rig:
+    async with runner(tmp_path, launcher=program("hang()"), limits=limits) as rig:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await Host(rig.stub.HostTools()).open(opening())
 
