@@ -67,6 +67,16 @@ class SubagentSettings:
     """Children of one turn over all its delegations; no agent may raise it."""
     timeout_seconds: int = 600
     max_tool_rounds: int = 25
+    stall_seconds: int = 300
+    """Without progress for so long a child is ended; 0: however long."""
+    max_tool_calls: int = 200
+    """Of one child; 0: no limit."""
+    max_tokens: int = 0
+    """Of one child, in and out; 0: no limit."""
+    batch_timeout_seconds: int = 3600
+    """Of one batch, from its first child's beginning."""
+    batch_max_tokens: int = 0
+    """Of all children of one batch; 0: no limit."""
     blocked_tool_names: tuple[str, ...] = (
         delegation.DELEGATE_TASK,
         delegation.DELEGATE_PARALLEL,

@@ -61,6 +61,11 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             max_per_turn=settings.subagent_max_per_turn,
             timeout_seconds=settings.subagent_timeout_s,
             max_tool_rounds=settings.subagent_max_tool_rounds,
+            stall_seconds=settings.subagent_stall_s,
+            max_tool_calls=settings.subagent_max_tool_calls,
+            max_tokens=settings.subagent_max_tokens,
+            batch_timeout_seconds=settings.subagent_batch_timeout_s,
+            batch_max_tokens=settings.subagent_batch_max_tokens,
         )
         delegations = DelegationReader(reads)
         instance_id = settings.instance_id or new_id()
