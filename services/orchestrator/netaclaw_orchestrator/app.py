@@ -14,7 +14,7 @@ from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw.tool.v1.tool_service_pb2_grpc import add_ToolServiceServicer_to_server
 from netaclaw_agent.models.catalogue import ModelCatalogue
-from netaclaw_agent.policy import SubagentSettings
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError

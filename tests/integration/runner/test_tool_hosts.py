@@ -17,7 +17,8 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1 import runner_service_pb2 as rs
 from netaclaw.tool.v1.tool_pb2 import SandboxMode
-from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
+from netaclaw_agent.policy import Scene, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.launcher import ExecLauncher

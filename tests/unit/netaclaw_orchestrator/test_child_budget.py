@@ -9,7 +9,7 @@ import pytest
 
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw_agent.policy import SubagentSettings
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_orchestrator.delegation.budget import BatchBudget, BatchSpent
 
 

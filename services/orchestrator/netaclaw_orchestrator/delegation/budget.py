@@ -9,7 +9,7 @@ from typing import Self
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.subagent.v1.envelope_pb2 import TaskBudget
-from netaclaw_agent.policy import SubagentSettings
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.delegation.outcome import ENDED, LeftBehind
 from netaclaw_orchestrator.delegation.sources import Parent
