@@ -17,7 +17,8 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.envelope_pb2 import Cancel, SubagentTaskEnvelope
 from netaclaw.subagent.v1.runner_service_pb2 import RunCommand, RunRequest
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
-from netaclaw_agent.policy import Scene, SubagentSettings, child_policy, effective_subagent_config, main_policy
+from netaclaw_agent.policy import Scene, child_policy, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id

@@ -14,7 +14,7 @@ from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw.tool.v1.tool_service_pb2_grpc import add_ToolServiceServicer_to_server
 from netaclaw_agent.models.catalogue import ModelCatalogue
-from netaclaw_agent.policy import SubagentSettings
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
@@ -62,6 +62,11 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             max_per_turn=settings.subagent_max_per_turn,
             timeout_seconds=settings.subagent_timeout_s,
             max_tool_rounds=settings.subagent_max_tool_rounds,
+            stall_seconds=settings.subagent_stall_s,
+            max_tool_calls=settings.subagent_max_tool_calls,
+            max_tokens=settings.subagent_max_tokens,
+            batch_timeout_seconds=settings.subagent_batch_timeout_s,
+            batch_max_tokens=settings.subagent_batch_max_tokens,
         )
         delegations = DelegationReader(reads)
         instance_id = settings.instance_id or new_id()

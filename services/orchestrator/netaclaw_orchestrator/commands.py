@@ -18,12 +18,11 @@ from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
+from netaclaw_orchestrator.owners import Owners, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.validation import check_id, require_ids
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceAsyncStub
     from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
@@ -97,7 +96,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         try:
             generation = await self._acquire(request.session_id, owner_id)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.commands_at(named_owner(error, context))
             with translated():
                 return await owner.SwitchLeaf(request, metadata=onward(owner_id))
         with translated():
@@ -144,7 +143,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         try:
             generation = await self._acquire(request.session_id, owner_id)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.commands_at(named_owner(error, context))
             with translated():
                 return await owner.DeleteBranch(request, metadata=onward(owner_id))
         asked = journal_pb.DeleteBranchRequest(
@@ -187,13 +186,6 @@ class SessionCommandServicer(SessionCommandServiceServicer):
 
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
         self._sessions.publish(session_id, events)
-
-    def _named_owner(self, error: NetaclawError, context: Context) -> SessionCommandServiceAsyncStub:
-        """The owner that a refused command names. Raises the error again when there is none, or it was passed on."""
-        address = owner_address(error)
-        if not address or forwarded(context):
-            raise error
-        return self._owners.commands_at(address)
 
     async def _acquire(self, session_id: str, owner_id: str) -> int:
         """The lease's generation of an idle session. Raises TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND."""

@@ -15,7 +15,8 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolPolicy, ToolRoute, ToolR
 from netaclaw_agent.guidance import supervisor_system_prompt
 from netaclaw_agent.model import Model, ModelCall
 from netaclaw_agent.models.ahead import CallAhead
-from netaclaw_agent.policy import Scene, SubagentSettings, effective_subagent_config, main_policy, resolve
+from netaclaw_agent.policy import Scene, main_policy, resolve
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK, FAMILY

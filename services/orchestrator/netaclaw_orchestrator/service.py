@@ -21,7 +21,7 @@ from netaclaw_orchestrator.commands import SessionCommandServicer
 from netaclaw_orchestrator.delegation.outcome import ENDED
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
+from netaclaw_orchestrator.owners import Owners, forwarded, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.validation import check_id, check_key, check_steer, check_watch, require_ids
 from netaclaw_orchestrator.watch import Watcher
@@ -58,7 +58,7 @@ class ChatServicer(ChatServiceServicer):
             async for events in self._turns.execute_chat(request, owner_id):
                 yield pb.ChatResponse(events=events)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.at(named_owner(error, context))
             with translated():
                 async for response in owner.Chat(request, metadata=onward(owner_id)):
                     yield response
@@ -68,7 +68,7 @@ class ChatServicer(ChatServiceServicer):
         try:
             return await self._turns.answer(request, owner_id)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.at(named_owner(error, context))
             with translated():
                 return await owner.ExecuteChat(request, metadata=onward(owner_id))
 
@@ -177,13 +177,6 @@ class ChatServicer(ChatServiceServicer):
     async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
         """The instance to pass the call on to, if another one owns the session."""
         return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
-
-    def _named_owner(self, error: NetaclawError, context: Context) -> ChatServiceAsyncStub:
-        """The owner that a refused turn names. Raises the error again when there is none, or it was passed on."""
-        address = owner_address(error)
-        if not address or forwarded(context):
-            raise error
-        return self._owners.at(address)
 
 
 def not_built(method: str) -> NetaclawError:

@@ -18,6 +18,7 @@ from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch
 from netaclaw_orchestrator.delegation.batch_journal import BatchScope
+from netaclaw_orchestrator.delegation.budget import BatchBudget
 from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import plan_children
@@ -232,6 +233,7 @@ class ToolCalls:
             publisher=context.publisher,
             runner=context.runner,
             host=context.host,
+            budget=BatchBudget.of(self._parent, len(plans), left_behind),
             attach=anchor.attach,
             on_spent=self._on_spent,
         )
@@ -240,7 +242,6 @@ class ToolCalls:
             call,
             plans,
             places=self._limits.places,
-            timeout_s=self._parent.config.timeout_seconds,
             report_bytes=self._report_bytes(anchor),
             left_behind=left_behind,
         )

@@ -30,13 +30,8 @@ from netaclaw.subagent.v1 import runner_service_pb2 as rs
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_agent.model import Finished, Model, ModelCall, ModelEvent, NewId, TextDelta
 from netaclaw_agent.models.catalogue import ModelCatalogue, ModelSettings
-from netaclaw_agent.policy import (
-    Scene,
-    SubagentSettings,
-    child_policy,
-    effective_subagent_config,
-    main_policy,
-)
+from netaclaw_agent.policy import Scene, child_policy, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
@@ -74,13 +69,17 @@ def receive():
 task = receive()
 def start():
     send("run_start", protocolVersion=1, pid=os.getpid())
+def pause(seconds):
+    time.sleep(seconds)  # this worker's own pace
+def hang():
+    time.sleep(600)  # until it is ended
 def end(text="done"):
     send("run_end", state="SUBAGENT_TASK_STATE_COMPLETED", finalOutput=text)
 """
 
 
 def program(text: str) -> ExecLauncher:
-    """A launcher whose workers run this text, with send, receive, write, start and end at hand."""
+    """A launcher whose workers run this text, with send, receive, write, start, pause, hang and end at hand."""
     return ExecLauncher(PRELUDE + text)
 
 
@@ -232,7 +231,7 @@ class RunFollower:
 
     async def tell(self, **command: object) -> None:
         """Send a command."""
-        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]
+        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]  # its fields
 
     async def leave(self) -> None:
         """Be gone, and wait until the runner knows."""

@@ -158,7 +158,7 @@ def steps(run_id: str) -> st.SearchStrategy[list[Step]]:
         data.map(lambda found: Step("write", found)),
         data.map(lambda found: Step("write", found)),
         commands.map(lambda found: Step("tell", command=found)),
-        st.sampled_from(["leave", "attach", "breathe", "breathe"]).map(Step),  # type: ignore[arg-type]
+        st.sampled_from(["leave", "attach", "breathe", "breathe"]).map(Step),  # type: ignore[arg-type]  # a str, not a literal
         st.sampled_from([Step("shut"), Step("exit", number=0), Step("exit", number=-11), Step("end")]),
     )
     begun = st.sampled_from([True, True, True, True, False])
@@ -186,7 +186,7 @@ class Ordeal:
         for step in steps:
             self._take(step)
             for _ in range(6):  # what was written is read, and what came of it has happened
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # one turn of the event loop
         self.reader = self.run.attend(0)  # whoever attends now learns of the end
         self.run.obey(RunCommand(cancel=pb.Cancel(reason="the test is over")))
         async with asyncio.timeout(10):

@@ -20,16 +20,8 @@ from netaclaw.tool.v1.tool_pb2 import (
     ToolRuntimeRoute,
 )
 from netaclaw_agent.loop import drive
-from netaclaw_agent.policy import (
-    MAX_CONCURRENT,
-    Scene,
-    SubagentSettings,
-    child_policy,
-    effective_subagent_config,
-    main_policy,
-    resolve,
-    run_call,
-)
+from netaclaw_agent.policy import Scene, child_policy, main_policy, resolve, run_call
+from netaclaw_agent.subagent_config import MAX_CONCURRENT, SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler, ToolBox
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 

@@ -9,7 +9,8 @@ from netaclaw.session.v1.subagent_pb2 import SubagentSource, SubagentTask
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
 from netaclaw_agent.guidance import SUBAGENT_GUIDANCE
 from netaclaw_agent.loop import user_message
-from netaclaw_agent.policy import Scene, SubagentSettings, effective_subagent_config, main_policy
+from netaclaw_agent.policy import Scene, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import ToolError
 from netaclaw_agent.tools.delegation import parse_delegation
 from netaclaw_orchestrator.delegation.sources import Earlier, Parent, enabled_tools, plan_children

@@ -31,7 +31,6 @@ class Batch:
         plans: Sequence[ChildPlan],
         *,
         places: asyncio.Semaphore,
-        timeout_s: int,
         report_bytes: int,
         left_behind: LeftBehind | None = None,
     ) -> None:
@@ -39,6 +38,7 @@ class Batch:
         others go on."""
         self._places = places
         self._report_bytes = report_bytes
+        self._budget = scope.budget
         self._left_behind = left_behind
         if left_behind is not None:
             self._tasks = list(left_behind.tasks)
@@ -51,8 +51,7 @@ class Batch:
         self._ended: set[str] = set()
         self._finished: asyncio.Future[None] | None = None
         self._children = {
-            task.task_id: Child(self._journal, scope, plan, task, timeout_s=timeout_s)
-            for task, plan in zip(self._tasks, plans, strict=True)
+            task.task_id: Child(self._journal, scope, plan, task) for task, plan in zip(self._tasks, plans, strict=True)
         }
         if left_behind is not None:
             self._recover(left_behind)
@@ -119,6 +118,7 @@ class Batch:
             return
         self._ended.add(task.task_id)
         child.settle(outcome)
+        self._budget.end(task)
         written = self._journal.report(
             task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome)
         )

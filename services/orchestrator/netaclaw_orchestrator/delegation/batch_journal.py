@@ -39,6 +39,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.delegation.budget import BatchBudget
 from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
@@ -68,6 +69,7 @@ class BatchScope:
     publisher: Publisher
     runner: RunnerServiceAsyncStub
     host: ToolHost
+    budget: BatchBudget
     attach: Callable[[str, str], Write]
     """(batch entry id, call id) → the write that puts the batch reference into the anchor."""
     on_spent: Callable[[], None]

@@ -31,7 +31,6 @@ from netaclaw.subagent.v1.envelope_pb2 import (
     Steer,
     SteerTaken,
     SubagentTaskEnvelope,
-    TaskBudget,
     ToolOutput,
     ToolResultLine,
 )
@@ -54,6 +53,7 @@ from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.usage import add_usage
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import from_rpc
+from netaclaw_orchestrator.delegation.budget import Allowance, BatchSpent
 from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_early
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
@@ -79,13 +79,10 @@ AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
 class Child:
     """Runs one task of a batch."""
 
-    def __init__(
-        self, journal: BatchJournal, scope: BatchScope, plan: ChildPlan, task: SubagentTask, *, timeout_s: int
-    ) -> None:
+    def __init__(self, journal: BatchJournal, scope: BatchScope, plan: ChildPlan, task: SubagentTask) -> None:
         self._journal = journal
         self._scope = scope
         self._plan = plan
-        self._timeout_s = timeout_s
         self.task = task
         self._steps = CallSteps(task, self._report)
         self._proxies: set[asyncio.Task[None]] = set()
@@ -183,6 +180,8 @@ class Child:
                 await self._follow(await self._begin())
             elif not await self._attached() and self._ended is None:
                 await self._begin_again()
+        except BatchSpent as spent:
+            self._ended = ended_early(spent.state, str(spent))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             self._lost(from_rpc(error) if isinstance(error, grpc.aio.AioRpcError) else error)
         finally:
@@ -225,10 +224,11 @@ class Child:
         await self._follow(await self._begin())
 
     async def _begin(self) -> RunCall:
+        allowance = self._scope.budget.begin(self.task.task_id, self._plan.max_tool_rounds)
         call = self._scope.runner.Run(metadata=calls.outgoing(self._scope.owner_id))
         self._stream = call
         self._request = lambda command: RunRequest(command=command)
-        await self._write(RunRequest(start=self._envelope()))
+        await self._write(RunRequest(start=self._envelope(allowance)))
         return call
 
     async def _follow(self, call: RunCall | AttachCall, *, told_again: bool = False) -> None:
@@ -373,7 +373,7 @@ class Child:
             )
         )
 
-    def _envelope(self) -> SubagentTaskEnvelope:
+    def _envelope(self, allowance: Allowance) -> SubagentTaskEnvelope:
         plan = self._plan
         names = enabled_tools(plan.policy)
         return SubagentTaskEnvelope(
@@ -386,8 +386,8 @@ class Child:
             tool_names=names,
             tool_manifest=[tool for tool in KNOWN_TOOLS if tool.tool_name in names],
             policy=plan.policy,
-            timeout_ms=self._timeout_s * 1000,
-            budget=TaskBudget(max_tool_rounds=plan.max_tool_rounds),
+            timeout_ms=allowance.timeout_ms,
+            budget=allowance.budget,
             owner_id=self._scope.owner_id,
             history=plan.history,
         )

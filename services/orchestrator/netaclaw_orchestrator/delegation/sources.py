@@ -10,7 +10,8 @@ from netaclaw.session.v1.entry_pb2 import Message
 from netaclaw.session.v1.subagent_pb2 import SubagentSource, SubagentTask
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy, ToolRoute
 from netaclaw_agent.guidance import subagent_system_prompt
-from netaclaw_agent.policy import EffectiveSubagentConfig, SubagentSettings, child_policy
+from netaclaw_agent.policy import child_policy
+from netaclaw_agent.subagent_config import EffectiveSubagentConfig, SubagentSettings
 from netaclaw_agent.tool import ToolError
 from netaclaw_agent.tools.delegation import TaskSpec
 

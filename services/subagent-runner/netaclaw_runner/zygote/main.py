@@ -35,7 +35,7 @@ _LEISURE_MS = 2
 """After so long without an event a child is made in advance, for fork and first steps are half of a launch."""
 _MORE_LEISURE_MS = 25
 """The same while one stands ready: what was launched a moment ago needs the processors more."""
-_READY = 8
+READY = 8
 """So many children stand ready for a delegation to several workers at once."""
 
 
@@ -111,7 +111,7 @@ class Zygote:
     @property
     def _leisure_ms(self) -> int | None:
         """How long nothing may happen before a child is made in advance; None: for ever."""
-        if len(self._ready) >= _READY:
+        if len(self._ready) >= READY:
             return None
         return _MORE_LEISURE_MS if self._ready else _LEISURE_MS
 
