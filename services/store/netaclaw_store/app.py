@@ -26,6 +26,7 @@ from netaclaw_store.journal_service import JournalService
 from netaclaw_store.leases import Leases
 from netaclaw_store.notices import Notices
 from netaclaw_store.replay import Replay
+from netaclaw_store.retention import Retention, RetentionPolicy
 from netaclaw_store.session_reads import SessionReads
 from netaclaw_store.session_service import SessionService
 from netaclaw_store.settings import DEFAULT_WORKSPACE, StoreSettings
@@ -35,7 +36,7 @@ from netaclaw_store.settings import DEFAULT_WORKSPACE, StoreSettings
 async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
     """The running store; yields its ports. Raises StartError.
 
-    Stops in this order: both servers, notices, the pool, the embedded Postgres.
+    Stops in this order: both servers, retention, notices, the pool, the embedded Postgres.
     """
     async with AsyncExitStack() as stack:
         url = settings.database_url
@@ -49,6 +50,7 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
         stack.push_async_callback(close_pool, pool)
         database = Database(url, pool)
         notices = await stack.enter_async_context(Notices(database, settings.notice_poll_seconds))
+        await stack.enter_async_context(Retention(database, _retention(settings)))
         internal = GrpcServer(settings.host, settings.internal_port, _internal(settings, database, notices))
         public = GrpcServer(settings.host, settings.port, _public(settings, database))
         for each in (internal, public):
@@ -58,6 +60,14 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
                 raise StartError(str(error)) from error
             stack.push_async_callback(each.stop)
         yield {"public": public.address, "internal": internal.address}
+
+
+def _retention(settings: StoreSettings) -> RetentionPolicy:
+    return RetentionPolicy(
+        max_age_seconds=settings.event_retention_days * 86_400,
+        max_events=settings.event_retention_count,
+        interval_seconds=settings.event_retention_interval_seconds,
+    )
 
 
 async def _end(task: asyncio.Task[None]) -> None:

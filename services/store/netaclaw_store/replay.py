@@ -72,11 +72,7 @@ class Replay:
             raise session_not_found(request.session_id)
         last = session["seq"]
         if request.after_seq > last or request.after_seq < session["trimmed_seq"]:
-            raise NetaclawError(
-                Reason.REASON_SEQ_OUT_OF_RANGE,
-                "the events after that seq are not there: take a snapshot and follow from its seq",
-                metadata={"snapshot_seq": str(last)},
-            )
+            raise _out_of_range(last)
         after, limit = request.after_seq, _FIRST_PAGE
         while True:
             pages, after, ended = await self._page(request, after, last, limit)
@@ -95,6 +91,8 @@ class Replay:
             row = await connection.fetchrow(SQL["read_session"], session_id, owner_id)
             if row is None:
                 raise session_not_found(session_id)
+            if after < row["trimmed_seq"]:  # trimmed while pages were read
+                raise _out_of_range(row["seq"])
             names = (session_id, owner_id)
             stored = [
                 event_from(each) for each in await connection.fetch(SQL["events_after"], *names, after, last, limit)
@@ -116,6 +114,14 @@ class Replay:
             return pages, taken[-1].seq if taken else last, ended
 
         return await self._database.snapshot(work)
+
+
+def _out_of_range(last: int) -> NetaclawError:
+    return NetaclawError(
+        Reason.REASON_SEQ_OUT_OF_RANGE,
+        "the events after that seq are not there: take a snapshot and follow from its seq",
+        metadata={"snapshot_seq": str(last)},
+    )
 
 
 async def _window(
