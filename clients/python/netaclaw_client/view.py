@@ -94,7 +94,10 @@ class SessionView:
             yield results.get(entry.entry_id, entry)
 
     def text_of(self, entry_id: str) -> str:
-        """Text of an assistant entry as it stands: the stored parts, else what is being written."""
+        """Text of an assistant entry as it stands: the stored parts, else what is being written.
+
+        Of a part above 64 KiB the stored entry has the first bytes; `read_content` has the whole.
+        """
         entry = self.entries.get(entry_id)
         stored = "".join(p.text.text for p in entry.assistant.parts if p.HasField("text")) if entry is not None else ""
         draft = self.drafts.get((entry_id, ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -128,7 +129,7 @@ class HttpModel:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None),
             )
-        body = self._format.request(call)
+        body = io.BytesIO(self._format.request(call))  # of raw bytes the library warns when they are many
         try:
             async with asyncio.timeout_at(watch.deadline()):
                 # A redirect would carry key and prompt to an address that nobody configured.

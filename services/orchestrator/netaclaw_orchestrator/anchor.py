@@ -21,6 +21,7 @@ from netaclaw.session.v1.entry_pb2 import (
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import EntryWrite, EventWrite, Write
 from netaclaw_agent.usage import add_usage
+from netaclaw_orchestrator.large_content import at_rest, inline_results, set_aside
 
 
 class AnchorEntry:
@@ -28,6 +29,7 @@ class AnchorEntry:
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
+        self._settled = inline_results(entry)
 
     @property
     def entry_id(self) -> str:
@@ -122,11 +124,16 @@ class AnchorEntry:
         if not any(part.batch_reference == reference for part in parts):
             place = next(n for n, part in enumerate(parts) if part.tool_call.call_id == call_id)
             parts.insert(place + 1, Part(batch_reference=reference))
-        return self.write()
+        return self._write()
 
-    def write(self, *, quiet: bool = False) -> Write:
-        """The entry as it stands now."""
-        return Write(entry=EntryWrite(entry=self.entry, quiet=quiet))
+    def writes(self, *, quiet: bool = False) -> list[Write]:
+        """The entry as it stands now, behind the large texts that it names for the first time."""
+        contents = set_aside(self.entry, self._settled)
+        self._settled = inline_results(self.entry)
+        return [*contents, self._write(quiet=quiet)]
+
+    def _write(self, *, quiet: bool = False) -> Write:
+        return Write(entry=EntryWrite(entry=at_rest(self.entry), quiet=quiet))
 
     def event(self, **payload: object) -> ChatEvent:
         """An event that hangs on the entry; payload is one member of the event oneof."""

@@ -13,8 +13,10 @@ from netaclaw.session.v1.entry_pb2 import Message, Part, TextPart, ThinkingPart
 from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta, ThinkingDelta
 from netaclaw_orchestrator.publisher import Publisher
 
-MAX_ANSWER_BYTES = 768 * 1024
-"""An answer is one entry, and an entry travels in one message of at most 1 MiB."""
+MAX_ANSWER_BYTES = 992 * 1024
+"""Text and thinking: while they are being written, the text so far travels in one message of at most 1 MiB."""
+MAX_CALLS_BYTES = 768 * 1024
+"""Arguments of an answer's calls: they stand in the entry, which travels in one message."""
 
 
 class AnswerStream:
@@ -36,11 +38,12 @@ class AnswerStream:
 
     def add(self, event: ModelEvent) -> None:
         """Publish a delta, or keep the finished message. Raises ModelError for an answer that no entry can hold."""
-        size = event.message.ByteSize() if isinstance(event, Finished) else len(event.text.encode()) + self._bytes
-        if size > MAX_ANSWER_BYTES:
-            raise ModelError(
-                f"the answer is larger than {MAX_ANSWER_BYTES // 1024} KiB", reason="LIMIT_REACHED", retryable=False
-            )
+        if isinstance(event, Finished):
+            words, arguments = _sizes(event.message)
+            _check("the answer is", words, MAX_ANSWER_BYTES)
+            _check("the arguments of its calls are", arguments, MAX_CALLS_BYTES)
+        else:
+            _check("the answer is", len(event.text.encode()) + self._bytes, MAX_ANSWER_BYTES)
         if not self._started:
             self._started = True
             self._live(assistant_stream_start=AssistantStreamStart(attempt=self._attempt, model=self._model))
@@ -88,3 +91,14 @@ class AnswerStream:
                 **payload,  # type: ignore[arg-type]  # one member of the event oneof
             )
         )
+
+
+def _sizes(message: Message) -> tuple[int, int]:
+    """Bytes of text and thinking, and of everything else."""
+    words = sum(len(part.text.text.encode()) + len(part.thinking.text.encode()) for part in message.parts)
+    return words, message.ByteSize() - words
+
+
+def _check(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise ModelError(f"{what} larger than {limit // 1024} KiB", reason="LIMIT_REACHED", retryable=False)

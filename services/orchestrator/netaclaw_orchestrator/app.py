@@ -26,6 +26,7 @@ from netaclaw_orchestrator.commands import SessionCommandServicer
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.live_session import Services
 from netaclaw_orchestrator.owners import Owners
 from netaclaw_orchestrator.prelude import Preludes
@@ -66,6 +67,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
         stack.push_async_callback(fetcher.close)
+        contents = Contents(reads)
         services = Services(
             instance_id=instance_id,
             journal=journal,
@@ -73,6 +75,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             models=models,
             preludes=Preludes(delegation),
             delegations=delegations,
+            contents=contents,
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
@@ -81,11 +84,11 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
         agents = AgentServiceStub(public)
-        summaries = BranchSummaries(journal, agents, models, sessions)
+        summaries = BranchSummaries(journal, agents, models, sessions, contents)
         commands = SessionCommandServicer(
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
-        turns = ChatTurns(instance_id, journal, sessions, watcher)
+        turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
         chat = ChatServicer(turns, sessions, watcher, owners, commands=commands, delegations=delegations)
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools))

@@ -19,6 +19,7 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.sessions import Sessions
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -50,11 +51,13 @@ class BranchSummaries:
         agents: AgentServiceAsyncStub,
         models: ModelCatalogue,
         sessions: Sessions,
+        contents: Contents,
     ) -> None:
         self._journal = journal
         self._agents = agents
         self._models = models
         self._sessions = sessions
+        self._contents = contents
 
     async def summarize(self, owner_id: str, session: Session, leaf_entry_id: str, instructions: str) -> Summary | None:
         """Sum up what stands between the session's leaf and the path to another entry; None when nothing does.
@@ -102,7 +105,9 @@ class BranchSummaries:
     async def _path(self, owner_id: str, session_id: str, leaf_entry_id: str) -> list[Entry]:
         request = ReadPathRequest(owner_id=owner_id, session_id=session_id, leaf_entry_id=leaf_entry_id)
         with translated():
-            return [entry async for page in self._journal.ReadPath(request) for entry in page.entries]
+            entries = [entry async for page in self._journal.ReadPath(request) for entry in page.entries]
+        await self._contents.fill(owner_id, session_id, entries)
+        return entries
 
     async def _model_name(self, owner_id: str, agent_id: str) -> str:
         if not agent_id:

@@ -76,6 +76,8 @@ class JournalWriter:
     async def append(self, *writes: Write) -> None:
         """Commit the writes atomically, in order after all earlier ones, and publish their events.
 
+        Large contents among them may be committed before the others, since together they may not fit a message.
+
         Returns when they are committed and published. Raises NetaclawError: STALE_GENERATION when another owner has
         the session, DATABASE_UNAVAILABLE or SERVICE_UNAVAILABLE when the store stays away; after an error every later
         append fails the same way. Cancelling the caller does not take the writes back.
@@ -92,7 +94,11 @@ class JournalWriter:
             done.set_exception(self._failure)
             done.exception()
             return done
-        self._waiting.append(_Waiting(writes, sum(write.ByteSize() for write in writes), done))
+        parts = [[write] for write in writes if write.HasField("content")]  # may go ahead: nothing names them yet
+        parts.append([write for write in writes if not write.HasField("content")])
+        futures = [*(asyncio.get_running_loop().create_future() for _ in parts[1:]), done]
+        for part, future in zip(parts, futures, strict=True):
+            self._waiting.append(_Waiting(part, sum(write.ByteSize() for write in part), future))
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run())
         return done

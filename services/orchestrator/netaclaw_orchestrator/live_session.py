@@ -29,6 +29,7 @@ from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall, Prelude, Preludes
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
@@ -57,6 +58,7 @@ class Services:
     models: ModelCatalogue
     preludes: Preludes
     delegations: DelegationReader
+    contents: Contents
     idle_s: float
 
 
@@ -105,6 +107,7 @@ class LiveSession:
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> Turn:
         """Go on with the turn of a dead owner, or end it as interrupted when that has failed too often."""
         path = await reads.path(self.owner_id, self.session_id)
+        await self._services.contents.fill(self.owner_id, self.session_id, path)
         anchor = None
         if path and path[-1].HasField("assistant") and path[-1].turn_id == claimed.turn_id:
             anchor = AnchorEntry(path.pop())
@@ -123,7 +126,7 @@ class LiveSession:
         else:
             if anchor is not None and anchor.streaming:
                 anchor.begin_again()
-                self.writer.post(anchor.write())
+                self.writer.post(*anchor.writes())
             turn.start()
         return turn
 
@@ -227,6 +230,7 @@ class LiveSession:
                 pages = [page async for page in self._services.journal.ReadPath(reading)]
             made = {request.user_entry_id, request.assistant_entry_id}
             added = [entry for page in pages for entry in page.entries if entry.entry_id not in made]
+        await self._services.contents.fill(self.owner_id, self.session_id, added)
         first = added[0] if added else _made_entries(begun, request)[0]
         known = request.known_entry_id
         continues = bool(known) and first.parent_entry_id == known

@@ -14,7 +14,6 @@ from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
-from netaclaw_agent.tools.results import cut_middle
 from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch
@@ -31,10 +30,6 @@ _UNRUN = {
     "look before you do it again",
 }
 """What the model reads of calls that were not run to their end."""
-
-MAX_ENTRY_BYTES = 896 * 1024
-"""An entry travels in one message of at most 1 MiB: results that do not fit beside the others are cut."""
-MIN_RESULT_BYTES = 1024
 
 
 class ToolCalls:
@@ -179,7 +174,7 @@ class ToolCalls:
         part.state = ToolCallState.TOOL_CALL_STATE_RUNNING
         part.start_time.GetCurrentTime()
         started = ToolCallStarted(call=ToolCallPart(call_id=part.call_id))
-        await self._context.writer.append(anchor.write(quiet=True), anchor.event_write(tool_call_started=started))
+        await self._context.writer.append(*anchor.writes(quiet=True), anchor.event_write(tool_call_started=started))
 
     async def _end_unrun(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> ToolCallPart:
         ended = ToolCallPart()
@@ -202,13 +197,9 @@ class ToolCalls:
         part = anchor.call(ended.call_id)
         if part is not ended:
             part.CopyFrom(ended)
-        over = anchor.entry.ByteSize() - MAX_ENTRY_BYTES
-        if over > 0:  # many large results beside each other
-            room = max(len(part.result.content.encode()) - over, MIN_RESULT_BYTES)
-            part.result.content = ended.result.content = cut_middle(part.result.content, room)
         part.end_time.GetCurrentTime()
         completed = ToolCallCompleted(call=ToolCallPart(call_id=ended.call_id))
-        return self._context.writer.post(anchor.write(quiet=True), anchor.event_write(tool_call_completed=completed))
+        return self._context.writer.post(*anchor.writes(quiet=True), anchor.event_write(tool_call_completed=completed))
 
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None

@@ -205,7 +205,7 @@ class Turn:
         if self._anchor is None:
             return
         if self._unwritten:
-            self._context.writer.post(self._anchor.write())
+            self._context.writer.post(*self._anchor.writes())
             self._unwritten = False
         self._path.append(self._anchor.entry)
         self._anchor = None
@@ -225,7 +225,7 @@ class Turn:
             agent_id=self._context.agent.agent_id,
         )
         leaf = LeafWrite(leaf_entry_id=self._anchor.entry_id, expected_leaf_entry_id=before)
-        return self._anchor, self._context.writer.post(self._anchor.write(), Write(leaf=leaf))
+        return self._anchor, self._context.writer.post(*self._anchor.writes(), Write(leaf=leaf))
 
     def _complete(self, anchor: AnchorEntry, message: Message, model: Model) -> None:
         """Bring the entry into its final form; without calls its commit goes out with whatever comes next."""
@@ -235,7 +235,7 @@ class Turn:
             self._context.writer.post(anchor.event_write(thinking_done=ThinkingDone(text=thinking)))
         self._unwritten = not calls_of(message)
         if not self._unwritten:
-            self._context.writer.post(anchor.write())
+            self._context.writer.post(*anchor.writes())
         used = message.usage.input_tokens + message.usage.output_tokens
         self._tokens = TokenUpdate(context_used=used, context_window=model.context_window)
         self._on_spent()
@@ -314,7 +314,7 @@ class Turn:
         await self._end_turn(TurnOutcome.TURN_OUTCOME_FAILED, self._event(error=error))
 
     async def _end_turn(self, outcome: TurnOutcome, event: ChatEvent) -> None:
-        last = [self._anchor.write()] if self._anchor is not None else []
+        last = self._anchor.writes() if self._anchor is not None else []
         self._unwritten = False
         await self._context.writer.append(
             *last,

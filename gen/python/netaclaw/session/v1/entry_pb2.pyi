@@ -229,14 +229,18 @@ class TextPart(_message.Message):
     def __init__(self, text: _Optional[str] = ..., content_id: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class ThinkingPart(_message.Message):
-    __slots__ = ("text", "signature", "redacted")
+    __slots__ = ("text", "signature", "redacted", "content_id", "size_bytes")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     text: str
     signature: str
     redacted: str
-    def __init__(self, text: _Optional[str] = ..., signature: _Optional[str] = ..., redacted: _Optional[str] = ...) -> None: ...
+    content_id: str
+    size_bytes: int
+    def __init__(self, text: _Optional[str] = ..., signature: _Optional[str] = ..., redacted: _Optional[str] = ..., content_id: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class ToolCallPart(_message.Message):
     __slots__ = ("call_id", "provider_call_id", "tool_name", "arguments_json", "route", "state", "result", "last_process_event", "start_time", "end_time")
