@@ -19,11 +19,7 @@ import pytest
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Session
-from netaclaw.session.v1.session_command_service_pb2 import (
-    DeleteBranchRequest,
-    ForkSessionRequest,
-    UpdateSessionRequest,
-)
+from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
 from netaclaw_chassis.lifecycle import StartError
 from netaclaw_client import read_content
 from netaclaw_orchestrator import answer as answer_stream
@@ -183,45 +179,6 @@ async def test_many_large_results_beside_each_other_are_kept_whole(
     assert wholes == [told[0]] * len(apart)
     assert len(apart) >= 9
     assert [result.content for result in results if not result.content_id] == [told[0]] * (20 - len(apart))
-
-
-async def test_a_large_answer_reaches_the_model_whole_and_goes_where_its_entry_goes(
-    open_suite: OpenSuite, model_server: FakeOpenAI
-) -> None:
-    """C46: what rests apart is read back for the next model call, is copied with a fork and deleted with its branch."""
-    large = "漢字" * 100_000
-
-    async def rule(request: dict[str, Any]) -> Reply:
-        first = sum(message["role"] == "user" for message in request["messages"]) == 1
-        return Reply([Text(large)] if first else [Text("short")])
-
-    model_server.rule = rule
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="one"))
-        leaf = answer.assistant_entry_id
-        # From a node: the path comes from the store, not from memory.
-        await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="two", leaf_entry_id=leaf))
-        asked = model_server.requests[-1].body["messages"]
-        assert [m["content"] for m in asked if m["role"] == "assistant"] == [large]
-        assert answer.final_content == large[: 512 * 1024 // 3]
-
-        copy = (await client.commands.ForkSession(ForkSessionRequest(session_id=session_id))).session
-        (name,) = [
-            part.text.content_id
-            for page in await suite.tree(client, copy.session_id)
-            for entry in page.entries
-            for part in entry.assistant.parts
-            if part.text.content_id
-        ]
-        await client.commands.DeleteBranch(DeleteBranchRequest(session_id=session_id, entry_id=leaf))
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await read_content(client, session_id, name)
-        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-        assert await read_content(client, copy.session_id, name) == large
 
 
 async def rename(side: Side, session_id: str, title: str) -> None:
