@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import asyncpg
 import grpc
 
-from bench.figures import Figure, median_figure
+from bench.figures import Figure, Sample, alternate, median_figure
 from netaclaw.chat.v1.event_pb2 import ChatEvent, TodoUpdate
 from netaclaw.session.v1.entry_pb2 import AssistantBody, Entry, EntryKind, EntryState, Part, TextPart, TodoItem
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest as PublicCreate
@@ -44,8 +45,6 @@ METADATA = ((OWNER_KEY, OWNER),)
 BATCH = 200
 BATCHES = 20
 ROUNDS = 9
-GROWTH_SAMPLES = 220
-GROWTH_WARM_UP = 20
 
 
 @dataclass
@@ -266,27 +265,32 @@ async def resume() -> Sequence[Figure]:
 
 
 async def growth() -> Sequence[Figure]:
-    """store.growth: one append and one snapshot page with 1,000,000 entries in the store. Floor: with 1,000."""
-    async with rig() as made:
-        session_id, generation = await made.session()
-        await _fill(made, session_id, generation, 1_000)
-        small = await _append_and_page(made, session_id, generation, first=6)
-        template = await made.bare.fetchrow("SELECT body FROM entry WHERE session_id = $1 LIMIT 1", session_id)
+    """store.growth: one append and one snapshot page with 1,000,000 entries in the store. Floor: with 1,000, in a store
+    of its own."""
+    async with rig() as large, rig() as small:
+        samples = [await _append_and_page(made) for made in (large, small)]
+        template = await large.bare.fetchrow("SELECT body FROM entry LIMIT 1")
         assert template is not None
-        await _million(made.bare, template["body"])
-        large = await _append_and_page(made, session_id, generation, first=6 + GROWTH_SAMPLES)
-    return [median_figure("store.growth", "ms", large, small, limit=1.2)]
+        await _million(large.bare, template["body"])
+        values, floors = await alternate(300, *samples, warm_up=30)
+    return [median_figure("store.growth", "ms", values, floors, limit=1.2)]
 
 
-async def _append_and_page(made: Rig, session_id: str, generation: int, *, first: int) -> list[float]:
-    times: list[float] = []
-    for number in range(GROWTH_SAMPLES):
+async def _append_and_page(made: Rig) -> Sample:
+    """One append to a session of 1,000 entries, and the first page of its tree."""
+    session_id, generation = await made.session()
+    await _fill(made, session_id, generation, 1_000)
+    numbers = itertools.count(6)
+
+    async def sample() -> float:
+        number = next(numbers)
         began = time.perf_counter()
-        await made.append(session_id, generation, [[Write(entry=EntryWrite(entry=_entry(number, "")))]], first + number)
+        await made.append(session_id, generation, [[Write(entry=EntryWrite(entry=_entry(number, "")))]], number)
         request = GetSessionTreeRequest(session_id=session_id, page_size=200)
         await made.sessions.GetSessionTree(request, metadata=METADATA)
-        times.append((time.perf_counter() - began) * 1000)
-    return times[GROWTH_WARM_UP:]
+        return (time.perf_counter() - began) * 1000
+
+    return sample
 
 
 async def _million(bare: asyncpg.Connection, body: bytes) -> None:
