@@ -99,6 +99,14 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             owner = self._owners.commands_at(named_owner(error, context))
             with translated():
                 return await owner.SwitchLeaf(request, metadata=onward(owner_id))
+        try:
+            return await self._switch_leaf(request, owner_id, generation)
+        finally:
+            await self._sessions.give_back(request.session_id, generation)
+
+    async def _switch_leaf(
+        self, request: pb.SwitchLeafRequest, owner_id: str, generation: int
+    ) -> pb.SwitchLeafResponse:
         with translated():
             reading = GetSessionRequest(session_id=request.session_id)
             session = (await self._reads.GetSession(reading, metadata=calls.outgoing(owner_id))).session
@@ -149,8 +157,11 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         asked = journal_pb.DeleteBranchRequest(
             owner_id=owner_id, session_id=request.session_id, generation=generation, entry_id=request.entry_id
         )
-        with translated():
-            done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
+        try:
+            with translated():
+                done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
+        finally:
+            await self._sessions.give_back(request.session_id, generation)
         self._publish(request.session_id, done.events)
         return pb.DeleteBranchResponse(session=done.session, deleted_count=done.deleted_count)
 

@@ -151,7 +151,7 @@ class LiveSession:
 
     async def renew(self, generation: int) -> None:
         """Write under a newer lease from now on."""
-        await self.writer.close()
+        before = self.writer
         self.writer = JournalWriter(
             self._services.journal,
             self.publisher,
@@ -159,6 +159,7 @@ class LiveSession:
             session_id=self.session_id,
             generation=generation,
         )
+        await before.close()
 
     async def close(self, *, lost: bool = False) -> None:
         """Stop what runs without ending it, write out what is queued, end the tool host, give the lease back.
@@ -174,13 +175,7 @@ class LiveSession:
             await self.host.close()
         if lost:
             return
-        release = ReleaseSessionRequest(
-            instance_id=self._services.instance_id, session_id=self.session_id, generation=self.writer.generation
-        )
-        try:
-            await self._services.journal.ReleaseSession(release, timeout=2.0)
-        except grpc.aio.AioRpcError as error:
-            log.info("lease not given back", extra={"session_id": self.session_id, "status": error.code().name})
+        await give_back_lease(self._services, self.session_id, self.writer.generation)
 
     def _context(
         self,
@@ -235,6 +230,15 @@ class LiveSession:
         known = request.known_entry_id
         continues = bool(known) and first.parent_entry_id == known
         return [*self.path, *added] if continues else added
+
+
+async def give_back_lease(services: Services, session_id: str, generation: int) -> None:
+    """Let others have the session at once, unless the lease is lost already. A store that is away is not waited for."""
+    release = ReleaseSessionRequest(instance_id=services.instance_id, session_id=session_id, generation=generation)
+    try:
+        await services.journal.ReleaseSession(release, timeout=2.0)
+    except grpc.aio.AioRpcError as error:
+        log.info("lease not given back", extra={"session_id": session_id, "status": error.code().name})
 
 
 def _made_entries(begun: BeginTurnResponse, request: BeginTurnRequest) -> tuple[Entry, Entry]:

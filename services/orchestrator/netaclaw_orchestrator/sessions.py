@@ -26,7 +26,7 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.live_session import LiveSession, Services
+from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Publisher, Subscription
 from netaclaw_orchestrator.tree_reader import TreeReader
@@ -202,6 +202,14 @@ class Sessions:
         publisher = self._publishers.pop(session_id, None)
         if publisher is not None:
             publisher.close()
+
+    async def give_back(self, session_id: str, generation: int) -> None:
+        """A command that took the lease is over. A session that lives here keeps it until it has been idle."""
+        live = self._live.get(session_id)
+        if live is None:
+            await give_back_lease(self._services, session_id, generation)
+        elif not live.busy and live.writer.generation < generation:
+            await live.renew(generation)
 
     async def release(self, *, lost: bool = False) -> None:
         """Give every lease back, unless they are lost. Running turns are stopped, not ended: others go on with them."""
