@@ -19,7 +19,6 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ClaimedTurn,
     Notice,
 )
-from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import user_message
 from netaclaw_agent.model import ModelError
 from netaclaw_chassis.errors import NetaclawError
@@ -139,7 +138,8 @@ class Sessions:
             model = self._services.models.get(prelude.parent.agent.model)
         except ModelError:
             return None  # the turn itself says so
-        messages = [*build_context(path), user_message(request.content)]
+        messages = live.contexts.build(path) if live is not None else []
+        messages.append(user_message(request.content))
         call = prelude.call(messages, level, request.session_id)
         return EarlyCall(prelude, model, call, [entry.entry_id for entry in path], level)
 

@@ -25,7 +25,6 @@ from netaclaw.store.v1.journal_service_pb2 import (
     TurnEndWrite,
     Write,
 )
-from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
 from netaclaw_agent.model import Model, ModelError, ModelEvent
 from netaclaw_agent.usage import add_usage
@@ -267,7 +266,7 @@ class Turn:
             if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
                 end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
             else:
-                end = await run_loop(self, build_context(self._path), limits, resume=resume)
+                end = await run_loop(self, self._context.contexts.build(self._path), limits, resume=resume)
         except asyncio.CancelledError:
             if self._stopped:
                 return
