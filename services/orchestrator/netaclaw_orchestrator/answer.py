@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from netaclaw.chat.v1.event_pb2 import (
-    AssistantStreamDelta,
     AssistantStreamEnd,
     AssistantStreamStart,
     ChatEvent,
     StreamChannel,
 )
 from netaclaw.session.v1.entry_pb2 import Message, Part, TextPart, ThinkingPart
-from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta
 from netaclaw_orchestrator.publisher import Publisher
 
 MAX_ANSWER_BYTES = 768 * 1024
@@ -36,28 +35,33 @@ class AnswerStream:
 
     def add(self, event: ModelEvent) -> None:
         """Publish a delta, or keep the finished message. Raises ModelError for an answer that no entry can hold."""
-        size = event.message.ByteSize() if isinstance(event, Finished) else len(event.text.encode()) + self._bytes
+        if isinstance(event, Finished):
+            self._check(event.message.ByteSize())
+            self._start()
+            self.message = event.message
+            return
+        size = len(event.text) if event.text.isascii() else len(event.text.encode())
+        self._check(size + self._text_bytes + self._thinking_bytes)
+        self._start()
+        if isinstance(event, TextDelta):
+            self._delta(StreamChannel.STREAM_CHANNEL_TEXT, self._text_bytes, event.text)
+            self._text.append(event.text)
+            self._text_bytes += size
+        else:
+            self._delta(StreamChannel.STREAM_CHANNEL_THINKING, self._thinking_bytes, event.text)
+            self._thinking.append(event.text)
+            self._thinking_bytes += size
+
+    def _check(self, size: int) -> None:
         if size > MAX_ANSWER_BYTES:
             raise ModelError(
                 f"the answer is larger than {MAX_ANSWER_BYTES // 1024} KiB", reason="LIMIT_REACHED", retryable=False
             )
+
+    def _start(self) -> None:
         if not self._started:
             self._started = True
             self._live(assistant_stream_start=AssistantStreamStart(attempt=self._attempt, model=self._model))
-        if isinstance(event, TextDelta):
-            self._delta(StreamChannel.STREAM_CHANNEL_TEXT, self._text_bytes, event.text)
-            self._text.append(event.text)
-            self._text_bytes += len(event.text.encode())
-        elif isinstance(event, ThinkingDelta):
-            self._delta(StreamChannel.STREAM_CHANNEL_THINKING, self._thinking_bytes, event.text)
-            self._thinking.append(event.text)
-            self._thinking_bytes += len(event.text.encode())
-        elif isinstance(event, Finished):
-            self.message = event.message
-
-    @property
-    def _bytes(self) -> int:
-        return self._text_bytes + self._thinking_bytes
 
     def end(self) -> None:
         """No more deltas of this attempt."""
@@ -74,10 +78,13 @@ class AnswerStream:
         return parts
 
     def _delta(self, channel: StreamChannel, offset: int, text: str) -> None:
-        self._live(
-            assistant_stream_delta=AssistantStreamDelta(
-                channel=channel, attempt=self._attempt, offset=offset, text=text
-            )
+        self._publisher.text(
+            text,
+            turn_id=self._turn_id,
+            entry_id=self._entry_id,
+            channel=channel,
+            attempt=self._attempt,
+            offset=offset,
         )
 
     def _live(self, **payload: object) -> None:
