@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import cancel, delegation, store, turn, watch, worker
+from bench import cancel, context, delegation, store, stream, turn, watch, worker
 from bench.figures import Figure
 from netaclaw_chassis.lifecycle import new_event_loop
 
@@ -29,6 +29,9 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
     "store.resume100k": store.resume,
     "store.growth": store.growth,
     "watch.idle1000": watch.idle,
+    "stream.cpu": stream.cpu,
+    "context.build10k": context.build,
+    "context.append10k": context.build,
 }
 """Every figure's name, and what measures it; one run may yield several."""
 

@@ -4,6 +4,7 @@ As a process: prints one JSON line with its base_url. What it answers depends on
 "delegate N" makes the main agent delegate N tasks; each child makes two calls of CHILD_S seconds and one tool call.
 "delegate N busy" makes each make nine tool calls in one message, and answer at once.
 A child whose goal is to hold is in a command, or in a model call, until it is cancelled.
+"stream S" streams tokens for S seconds, PER_SECOND of them a second.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ HELD_S = 600.0
 """How long a call lasts that is to be cancelled."""
 TREE = "setsid sleep 600 & (setsid -f sleep 600); sleep 600 & echo ready; wait"
 """A command with a tree of processes, two of them in sessions of their own."""
+PER_SECOND = 50
 PLAIN = ("Hello", " from", " a", " quick", " model", ".")
 
 
@@ -65,15 +67,31 @@ def plan(messages: list[dict[str, Any]]) -> tuple[float, list[bytes]]:
 async def _complete(request: web.Request) -> web.StreamResponse:
     body = await request.json()
     wait, chunks = plan(body["messages"])
+    first = str(body["messages"][-1].get("content") or "")
     if wait:
         await asyncio.sleep(wait)  # the model's thinking time
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
+    if first.startswith("stream ") and not await _paced(response, float(first.split()[1])):
+        return response
     for chunk in chunks:
         await response.write(chunk)
     await response.write(_usage() + b"data: [DONE]\n\n")
     await response.write_eof()
     return response
+
+
+async def _paced(response: web.StreamResponse, seconds: float) -> bool:
+    """One token after the other, on time on average; False when the reader has left."""
+    loop = asyncio.get_running_loop()
+    started, token = loop.time(), _chunk({"content": "tok "})
+    for number in range(round(seconds * PER_SECOND)):
+        await asyncio.sleep(max(0.0, started + number / PER_SECOND - loop.time()))  # the pace itself
+        try:
+            await response.write(token)
+        except ConnectionError:
+            return False
+    return True
 
 
 async def main() -> None:

@@ -7,12 +7,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from netaclaw_cli.suite import Suite, SuiteOptions
+from netaclaw_cli.topology import SERVICES
 from netaclaw_store import embedded
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +27,7 @@ async def started(module: str, *arguments: str) -> AsyncIterator[dict[str, str]]
     )
     try:
         assert process.stdout is not None
-        yield json.loads(await asyncio.wait_for(process.stdout.readline(), 20))
+        yield json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
     finally:
         if process.returncode is None:
             process.kill()
@@ -47,7 +48,12 @@ class Bench:
     model_url: str
     bare: str
     """First hop of the bare chain."""
-    orchestrator_pid: int
+    pids: Mapping[str, int]
+    """Of the services, by name."""
+
+    @property
+    def orchestrator_pid(self) -> int:
+        return self.pids["orchestrator"]
 
 
 @asynccontextmanager
@@ -71,4 +77,5 @@ async def suite_and_floor(**environ: str) -> AsyncIterator[Bench]:
         address = url
         for _ in range(3):
             address = (await stack.enter_async_context(started("bench.bare", address)))["address"]
-        yield Bench(suite.address, model["base_url"], address, suite.pid("orchestrator"))
+        pids = {service.name: suite.pid(service.name) for service in SERVICES}
+        yield Bench(suite.address, model["base_url"], address, pids)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 1024 * 1024
 NO_LOCAL_MODEL = "the local model is not installed: `netaclaw doctor` says how to get it"
 _LOCAL_WINDOW = 8_192
+_LOCAL_OPTIONS = OpenAIOptions(has_tools=False, max_output_tokens=512)
+"""It is too small to plan: offered tools, it would ramble about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class ModelCatalogue:
         self._models: dict[str, Model] = {SCRIPTED: ScriptedModel(name=SCRIPTED)}
         provider = settings.provider
         local = replace(provider, name=LOCAL, kind=LOCAL, url=settings.local_url, key="", max_concurrent=1)
-        self._add(Offer(LOCAL, LOCAL, LOCAL, _LOCAL_WINDOW), local, Slots(1))
+        self._add(Offer(LOCAL, LOCAL, LOCAL, _LOCAL_WINDOW, options=_LOCAL_OPTIONS), local, Slots(1))
         if provider.url:
             options = models_file.habits_of(provider.url)
             offer = Offer(OPENAI, OPENAI, settings.openai_model, settings.openai_context_window, options=options)

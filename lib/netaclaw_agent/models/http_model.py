@@ -113,6 +113,7 @@ class HttpModel:
             failure = f"the connection to the model provider failed ({type(error).__name__})"
             raise ProviderError(failure, usage=assembler.usage) from None
         finally:
+            watch.stop()
             if response is not None:
                 # Closing ends the connection, which is what a cut call needs; a whole one leaves it for the next call.
                 if response.content.at_eof():
@@ -149,13 +150,15 @@ class HttpModel:
 
 
 class _Watch:
-    """The time limits of one call."""
+    """The time limits of one call, kept by one timer: one for each read would cost more than the reading."""
 
     def __init__(self, limits: StreamLimits, assembler: MessageAssembler) -> None:
         self._limits = limits
         self._assembler = assembler
-        self._now = asyncio.get_running_loop().time
-        self._begin = self._last = self._now()
+        self._loop = asyncio.get_running_loop()
+        self._begin = self._last = self._loop.time()
+        self._content: aiohttp.StreamReader | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def deadline(self) -> float:
         """The nearest limit, in the event loop's time."""
@@ -166,23 +169,39 @@ class _Watch:
 
     def progress(self) -> None:
         """Data events were handled. The time that the reader took for it is not the provider's."""
-        self._last = self._now()
+        self._last = self._loop.time()
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """The next bytes; empty at the end. Raises ModelStalled at a limit."""
+        if self._timer is None:
+            self._timer = self._loop.call_at(self.deadline(), self._look)
+        self._content = response.content
         try:
-            async with asyncio.timeout_at(self.deadline()):
-                return await response.content.readany()
-        except TimeoutError:
-            raise self.stalled() from None
+            return await response.content.readany()
+        finally:
+            self._content = None
+
+    def stop(self) -> None:
+        """No more reads."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def stalled(self) -> ModelStalled:
         limits = self._limits
-        if self._now() >= self._begin + limits.total_s:
+        if self._loop.time() >= self._begin + limits.total_s:
             return ModelStalled(f"the model's answer was not finished within {limits.total_s:g} s")
         if self._assembler.started:
             return ModelStalled(f"the model sent nothing for {limits.idle_s:g} s")
         return ModelStalled(f"the model sent no first token within {limits.first_token_s:g} s")
+
+    def _look(self) -> None:
+        """The limit that was set has come; most often a later one holds by now."""
+        self._timer = None
+        if self._loop.time() < self.deadline():
+            self._timer = self._loop.call_at(self.deadline(), self._look)
+        elif self._content is not None:
+            self._content.set_exception(self.stalled())
+        # else nobody reads just now; the next read looks anew
 
 
 async def _body(response: aiohttp.ClientResponse, watch: _Watch, most: int) -> bytes:

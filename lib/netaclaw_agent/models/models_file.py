@@ -99,7 +99,7 @@ def parse(text: str, environ: Mapping[str, str], floor: Provider) -> ModelsFile:
     providers = {table.name: _provider(table, environ, floor) for table in _tables(top, "providers")}
     models = {table.name: _offer(table, providers) for table in _tables(top, "models")}
     top.end()
-    if default and default not in models and default != SCRIPTED:
+    if default and default not in models and default not in (SCRIPTED, LOCAL):
         raise ValueError(f"default: there is no [models.{default}]")
     return ModelsFile(default or next(iter(models), ""), providers, models)
 
@@ -252,6 +252,7 @@ def _openai_options(table: _Table, url: str) -> OpenAIOptions:
         has_tools=table.take("tools", bool, True),
         max_output_tokens=table.number("max_output_tokens", 0, least=0),
         max_tokens_field=table.take("max_tokens_field", str, habits.max_tokens_field),
+        extra=_plain(table.take("extra", dict, {})),
     )
 
 
@@ -275,6 +276,15 @@ def _thinking(table: _Table, default: ThinkingStyle, allowed: Set[ThinkingStyle]
             words[level] = efforts.take(name, str)
     efforts.end()
     return ThinkingWords(styles[style], words)
+
+
+def _plain(value: Any) -> Any:
+    """For JSON, which knows no Decimal."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def habits_of(url: str) -> OpenAIOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -35,6 +36,8 @@ class OpenAIOptions:
     """0: the provider's default."""
     max_tokens_field: str = "max_tokens"
     """OpenAI's own reasoning models want `max_completion_tokens`."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request, as the operator wrote them."""
 
 
 DEFAULT_OPTIONS = OpenAIOptions()
@@ -48,6 +51,7 @@ def request_body(call: ModelCall, model: str, options: OpenAIOptions = DEFAULT_O
     the options say so, and only to the model that it came from.
     """
     body: dict[str, Any] = {
+        **options.extra,
         "model": model,
         "messages": _messages(call, model if options.sends_reasoning else None),
         "stream": True,

@@ -24,6 +24,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ReadPathRequest,
     ReleaseSessionRequest,
 )
+from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
@@ -79,6 +80,7 @@ class LiveSession:
         self.host: ToolHost | None = None
         self.path: list[Entry] = []
         """The path to the leaf where the last turn left it."""
+        self.contexts = ContextBuilder()
         self.prelude: Prelude | None = None
         """The agent of the last turn, made ready."""
         self.session: Session | None = None
@@ -207,6 +209,7 @@ class LiveSession:
             models=self._services.models,
             host=self.host,
             delegations=self._services.delegations,
+            contexts=self.contexts,
             batches=batches or {},
             on_taken=lambda request_id: self.waiting.pop(request_id, None),
         )

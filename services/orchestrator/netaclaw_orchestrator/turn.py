@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -25,7 +25,6 @@ from netaclaw.store.v1.journal_service_pb2 import (
     TurnEndWrite,
     Write,
 )
-from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
 from netaclaw_agent.model import Model, ModelError, ModelEvent
 from netaclaw_agent.usage import add_usage
@@ -137,7 +136,7 @@ class Turn:
         answer = AnswerStream(context.publisher, self.turn_id, anchor.entry_id, model.name, attempt=anchor.attempt)
         self._answer = answer
         try:
-            async with aclosing(self._stream(model, transcript)) as events:
+            async with aclosing(self._stream(model, transcript)) as events:  # type: ignore[type-var]  # generators, all
                 async for event in events:
                     if committed is not None:  # no delta before its entry is committed; the call is under way meanwhile
                         await committed
@@ -159,18 +158,14 @@ class Turn:
         self._complete(anchor, answer.message, model)
         return answer.message
 
-    async def _stream(self, model: Model, transcript: Sequence[Message]) -> AsyncGenerator[ModelEvent, None]:
+    def _stream(self, model: Model, transcript: Sequence[Message]) -> AsyncIterator[ModelEvent]:
         """The model's events, of the call that was begun ahead where there is one."""
         early, self._early = self._early, None
         if early is not None:
-            stream = early.stream()
-        else:
-            session = self._context.session
-            call = self._context.prelude.call(transcript, session.thinking_level, session.session_id)
-            stream = model.stream(call, new_id=new_id)
-        async with aclosing(stream):  # type: ignore[type-var]  # both are generators
-            async for event in stream:
-                yield event
+            return early.stream()
+        session = self._context.session
+        call = self._context.prelude.call(transcript, session.thinking_level, session.session_id)
+        return model.stream(call, new_id=new_id)
 
     async def run_tools(self, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
         assert self._anchor is not None
@@ -267,7 +262,7 @@ class Turn:
             if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
                 end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
             else:
-                end = await run_loop(self, build_context(self._path), limits, resume=resume)
+                end = await run_loop(self, self._context.contexts.build(self._path), limits, resume=resume)
         except asyncio.CancelledError:
             if self._stopped:
                 return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.reading import DelegationReader
@@ -36,6 +37,8 @@ class TurnContext:
     models: ModelCatalogue
     host: ToolHost
     delegations: DelegationReader
+    contexts: ContextBuilder
+    """The session's; a turn of its path begins where the last one ended."""
     early: EarlyCall | None = None
     """The first model call, where it was begun ahead of the turn."""
     lost_usage: Usage = field(default_factory=Usage)
