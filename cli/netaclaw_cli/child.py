@@ -97,8 +97,9 @@ async def start(service: Service, environment: Mapping[str, str], run_dir: Path,
     try:
         async with asyncio.timeout(service.start_timeout_s):
             child.ports = await _announced(child, announcement)
-            for address in child.ports.values():
-                await _healthy(address)
+            for name, address in child.ports.items():
+                if name not in service.http:
+                    await _healthy(address)
     except BaseException as error:
         child.kill_group()
         await child.wait()

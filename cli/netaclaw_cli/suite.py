@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import secrets
 import sys
 import time
 from collections import deque
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from netaclaw_cli import child as children
+from netaclaw_cli.access import Access
 from netaclaw_cli.child import Child, ServiceFailed
 from netaclaw_cli.logs import keep_bounded
 from netaclaw_cli.topology import GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
@@ -77,12 +79,18 @@ class Suite:
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
         self._store_failed = False
+        self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
     def address(self) -> str:
         """host:port of the gateway."""
         return self._addresses[GATEWAY, "public"]
+
+    @property
+    def web_address(self) -> str:
+        """host:port of the gateway's gRPC-Web."""
+        return self._addresses[GATEWAY, "web"]
 
     def pid(self, service: str) -> int:
         """Process id of a service."""
@@ -100,6 +108,8 @@ class Suite:
                 await self._start(service)
             self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
             self._tasks.append(asyncio.create_task(self._watch_logs()))
+            if (STORE, "internal") in self._addresses:
+                Access(self._addresses[STORE, "internal"], self._service_token).write(self._options.data_dir)
         except BaseException:
             await self.stop()
             raise
@@ -125,6 +135,7 @@ class Suite:
         await _gone(running, deadline - time.monotonic())
         await self._cut([child for child in running if child.exit_code is None])
         if self._lock is not None:
+            Access.remove(self._options.data_dir)
             os.close(self._lock)
             self._lock = None
 
@@ -177,6 +188,7 @@ class Suite:
     async def _start(self, service: Service) -> None:
         own = {
             "NETACLAW_DATA_DIR": str(self._options.data_dir),
+            "NETACLAW_SERVICE_TOKEN": self._service_token,
             "NETACLAW_WORKSPACES": ",".join(f"{name}={path}" for name, path in self._options.workspaces.items()),
         }
         if self._options.throw_away:

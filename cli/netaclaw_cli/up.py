@@ -32,7 +32,9 @@ async def run(arguments: argparse.Namespace) -> int:
         return 0
     entering.result()
     try:
-        print(f"netaclaw serves on {suite.address} (data in {options.data_dir}); Ctrl-C stops it", flush=True)
+        web = f"http://{suite.web_address}"
+        where = f"{suite.address} and, for browsers, on {web} (data in {options.data_dir})"
+        print(f"netaclaw serves on {where}; Ctrl-C stops it", flush=True)
         ends: list[asyncio.Future[Any]] = [stopping, suite.failed]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:

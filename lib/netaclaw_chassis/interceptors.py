@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 import grpc
@@ -21,20 +22,26 @@ Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _QUIET = ("/grpc.health.v1.Health/", "/grpc.reflection.")
+_OPEN = "/grpc.health.v1.Health/"
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Sets the call's identity, logs its end, and translates errors.
 
     A NetaclawError becomes its status; an unknown exception is logged with its traceback and masked as INTERNAL with
-    the request id. No message content is ever logged.
+    the request id. No message content is ever logged. With a service token, calls that do not show it are refused.
     """
+
+    def __init__(self, service_token: str = "") -> None:
+        self._token = service_token
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
+        if self._token and not method.startswith(_OPEN) and not self._shown(handler_call_details):
+            return _REFUSAL
         if handler is None or method.startswith(_QUIET):
             return handler
         if handler.response_streaming:
@@ -50,6 +57,20 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else (grpc.unary_unary_rpc_method_handler)
         )
         return wrap(_answering(method, inner), handler.request_deserializer, handler.response_serializer)
+
+    def _shown(self, details: grpc.HandlerCallDetails) -> bool:
+        metadata: Iterable[tuple[str, str | bytes]] = details.invocation_metadata or ()
+        shown = next((value for key, value in metadata if key == calls.SERVICE_KEY), "")
+        raw = shown.encode() if isinstance(shown, str) else shown
+        return hmac.compare_digest(raw, self._token.encode())
+
+
+async def _refuse(requests: AsyncIterator[bytes], context: Context) -> None:
+    await abort(context, NetaclawError(Reason.REASON_UNAUTHENTICATED, "only services of the suite may call here"))
+
+
+_REFUSAL: Handler = grpc.stream_stream_rpc_method_handler(_refuse)
+"""Serves calls of every shape: it waits for no message, and an end without one looks the same in all of them."""
 
 
 def _answering(method: str, inner: Any) -> Any:

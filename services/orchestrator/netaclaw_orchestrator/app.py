@@ -50,9 +50,10 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
     """
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.close)
-        internal = await stack.enter_async_context(connect(settings.store_internal_address))
-        public = await stack.enter_async_context(connect(settings.store_address))
-        runner = await stack.enter_async_context(connect(settings.runner_address))
+        token = settings.service_token
+        internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
+        public = await stack.enter_async_context(connect(settings.store_address, token))
+        runner = await stack.enter_async_context(connect(settings.runner_address, token))
         journal, reads = JournalServiceStub(internal), SessionServiceStub(public)
         delegation = SubagentSettings(
             enabled=settings.subagents_enabled,
@@ -72,7 +73,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
-        owners = Owners(instance_id, journal, sessions)
+        owners = Owners(instance_id, journal, sessions, token)
         stack.push_async_callback(owners.close)
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
@@ -84,7 +85,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         turns = ChatTurns(instance_id, journal, sessions, watcher)
         chat = ChatServicer(turns, sessions, watcher, owners, commands)
         tools = ToolServicer(agents, delegation)
-        server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools))
+        server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)
         try:
             await server.start()
         except PortInUse as error:

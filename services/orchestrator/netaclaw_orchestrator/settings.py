@@ -16,6 +16,8 @@ class Settings:
     runner_address: str = var("NETACLAW_RUNNER_ADDRESS", "127.0.0.1:7403")
     host: str = var("NETACLAW_ORCHESTRATOR_HOST", "127.0.0.1")
     port: int = var("NETACLAW_ORCHESTRATOR_PORT", 7404)
+    service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
+    """Shown to the other services and asked of callers; empty: none, for loopback alone."""
     instance_id: str = var("NETACLAW_ORCHESTRATOR_ID", "")
     """Empty: a new one for each process. A fixed one lets a restart expel its predecessor at once."""
     start_timeout_s: float = var("NETACLAW_START_TIMEOUT_SECONDS", 30.0)
