@@ -3,7 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A toolchain that only some users have: a clear word and no failure without it, except in CI.
+with = if command -v $(1) >/dev/null; then $(3); elif [ -n "$$CI" ]; then echo "$(1) is missing" >&2; exit 1; \
+	else echo "skipped: no $(1) on this machine, so $(2)"; fi
 PROTOS = $(shell find protos -name '*.proto' | sort)
+TS := clients/typescript
+TS_STAMP := $(TS)/node_modules/.installed
 SOURCES := lib services clients/python cli tests bench
 ARGS ?=
 
@@ -62,7 +67,11 @@ bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figu
 # --- checks, each with its fix ---------------------------------------------------------------------------------------
 
 .PHONY: check
-check: check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
+check: check-ts check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
+
+.PHONY: check-ts
+check-ts: ## TypeScript: types and formatting (fix: npm run fix in clients/typescript)
+	@$(call with,node,the TypeScript client is not checked,$(MAKE) --no-print-directory $(TS_STAMP) && cd $(TS) && npm run --silent check)
 
 .PHONY: check-lint
 check-lint: $(STAMP) ## Lint (fix: make fix)
@@ -88,6 +97,8 @@ check-protos: $(STAMP) ## Lint the protos (fix: make fix-protos)
 .PHONY: check-gen
 check-gen: $(STAMP) ## Generated code equals the protos (fix: make gen)
 	@out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-into OUT=$$out && diff -r -x __pycache__ gen/python $$out && rm -r $$out
+	@$(call with,node,TypeScript's stubs are not compared,\
+		out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-ts-into OUT=$$out && diff -r $(TS)/src/gen $$out && rm -r $$out)
 
 .PHONY: check-lock
 check-lock: $(STAMP) ## The lock file satisfies pyproject.toml (fix: make lock)
@@ -104,9 +115,11 @@ fix-protos: $(STAMP) ## Format the protos
 	$(BIN)/buf format --write
 
 .PHONY: gen
-gen: $(STAMP) ## Regenerate the stubs
+gen: $(STAMP) ## Regenerate the stubs of all clients (needs Node beside Python)
 	rm -rf gen/python
 	@$(MAKE) --no-print-directory gen-into OUT=gen/python
+	rm -rf $(TS)/src/gen
+	@$(MAKE) --no-print-directory gen-ts-into OUT=$(TS)/src/gen
 
 .PHONY: gen-into
 gen-into: $(STAMP)
@@ -114,6 +127,22 @@ gen-into: $(STAMP)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iprotos --python_out=$(OUT) --pyi_out=$(OUT) \
 		--grpc_python_out=$(OUT) --mypy_grpc_out=$(OUT) $(PROTOS)
 	@find $(OUT)/netaclaw -type d -exec touch {}/__init__.py \;
+
+# Public contracts only, with google's error details, which no runtime package of JavaScript brings.
+PUBLIC_PROTOS = $(shell find protos/netaclaw/agent protos/netaclaw/chat protos/netaclaw/error protos/netaclaw/session \
+	protos/netaclaw/tool -name '*.proto' | sort)
+RPC_PROTOS = $$($(BIN)/python -c 'import google.rpc; print(list(google.rpc.__path__)[0] + "/../..")')
+
+$(TS_STAMP): $(TS)/package.json $(TS)/package-lock.json
+	cd $(TS) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: gen-ts-into
+gen-ts-into: $(STAMP) $(TS_STAMP)
+	@mkdir -p $(OUT)
+	@$(BIN)/python -m grpc_tools.protoc -Iprotos -I$(RPC_PROTOS) \
+		--plugin=protoc-gen-es=$(TS)/node_modules/.bin/protoc-gen-es \
+		--es_out=$(OUT) --es_opt=target=ts,import_extension=js $(PUBLIC_PROTOS) google/rpc/error_details.proto
 
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from netaclaw.store.v1.identity_service_pb2 import ApiKey, CreateKeyRequest, ListKeysRequest, RevokeKeyRequest
 from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
@@ -43,7 +43,7 @@ async def show(arguments: argparse.Namespace) -> int:
     """Print all keys, newest first."""
     async with _identity(arguments) as identity:
         found = await identity.ListKeys(ListKeysRequest(owner_id=arguments.owner or ""), timeout=_WITHIN_S)
-    table = Table("key", "owner", "name", "made", "state")
+    table = Table(Column("key", no_wrap=True, min_width=36), "owner", "name", "made", "state")
     for key in found.keys:
         table.add_row(key.key_id, key.owner_id, key.name, _day(key.create_time), _state(key))
     Console().print(table)
