@@ -33,7 +33,7 @@ async def test_a_request_gets_the_frames_that_its_case_expects(way: Way, case: d
     told = dumped(answer)
     assert answer.status in many(expected.get("http", 200)), told
     assert answer.ended, told
-    assert bool(way.service.seen) == expected.get("reached", bool(way.service.seen)), told
+    assert bool(way.service.seen) in many(expected.get("reached", bool(way.service.seen))), told
     if "within_s" in expected:
         assert time.monotonic() - started < expected["within_s"]
     check_status(answer, expected)
@@ -45,7 +45,7 @@ async def test_a_request_gets_the_frames_that_its_case_expects(way: Way, case: d
 def call_of(call: dict[str, Any], mode: str, address: str) -> list[bytes]:
     """A case's request as bytes."""
     kind = TEXT if mode == "text" else BINARY
-    headers = {"host": address, "content-type": kind, "x-grpc-web": "1"} | call.get("headers", {})
+    headers = {"host": address, "content-type": kind, "accept": kind, "x-grpc-web": "1"} | call.get("headers", {})
     if "body_ascii" in call:
         body = call["body_ascii"].encode()
     else:
@@ -64,7 +64,7 @@ def many(value: Any) -> list[Any]:
 
 
 def check_status(answer: Answer, expected: dict[str, Any]) -> None:
-    if "status" in expected and answer.status == 200:
+    if "status" in expected:
         assert answer.code in many(expected["status"]), dumped(answer)
     if "words" in expected:
         assert answer.words == expected["words"]
@@ -78,7 +78,7 @@ def check_frames(answer: Answer, expected: dict[str, Any], mode: str) -> None:
     if answer.status != 200 or "status" not in expected:
         return
     assert answer.header("content-type") == (TEXT if mode == "text" else BINARY), dumped(answer)
-    if "messages" in expected:
+    if expected.get("messages") is not None:
         assert [message.decode() for message in answer.messages] == expected["messages"]
     if "repeated" in expected:
         assert answer.messages == [b"x" * expected["repeated"]]

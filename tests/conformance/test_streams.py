@@ -19,7 +19,7 @@ GONE_WITHIN_S = 1.0
 
 
 def headers(way: Way, kind: str = BINARY) -> dict[str, str]:
-    return {"host": way.web, "content-type": kind, "x-grpc-web": "1"}
+    return {"host": way.web, "content-type": kind, "accept": kind, "x-grpc-web": "1"}
 
 
 @pytest.mark.parametrize("chunked", [False, True])

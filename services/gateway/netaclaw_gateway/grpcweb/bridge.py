@@ -74,7 +74,7 @@ class WebBridge:
 
     async def _serve(self, scope: Any, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         text = headers[b"content-type"].startswith(_TEXT)
-        reply = Reply(send, shared_with(headers.get(b"origin")), text=text)
+        reply = Reply(send, shared_with(headers.get(b"origin")), text=_wants_text(headers, otherwise=text))
         started = time.monotonic()
         method: str = scope["path"]
         status = "CANCELLED"
@@ -183,6 +183,12 @@ def _masked() -> NetaclawError:
 def _is_call(content_type: bytes) -> bool:
     kind = content_type.partition(b";")[0].strip().lower()
     return kind in (_BINARY, _BINARY + b"+proto", _TEXT, _TEXT + b"+proto")
+
+
+def _wants_text(headers: dict[bytes, bytes], *, otherwise: bool) -> bool:
+    """The answer's mode is the one that is accepted; where none is named, the request's own."""
+    accepted = headers.get(b"accept", b"")
+    return accepted.startswith(_TEXT) if accepted.startswith(_BINARY) else otherwise
 
 
 async def _answer(send: Send, status: int, words: str, headers: list[Header] | None = None) -> None:
