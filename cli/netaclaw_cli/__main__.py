@@ -67,7 +67,7 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         type=_port,
         default=BASE_PORT,
         metavar="N",
-        help=f"port of the gateway; the others take the six after it ({BASE_PORT}; 0: any free ones)",
+        help=f"port of the gateway; the others take the seven after it ({BASE_PORT}; 0: any free ones)",
     )
     command.add_argument(
         "--workspace",
@@ -76,6 +76,16 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="NAME=PATH",
         help="a directory that sessions can work in; may be given several times",
     )
+    command.add_argument(
+        "--envoy", action="store_true", help="put an Envoy in front: gRPC and gRPC-Web on one port, TLS, many services"
+    )
+    command.add_argument(
+        "--host",
+        metavar="HOST",
+        help="where the door is, Envoy's or the gateway's; anything but a loopback address needs an API key to exist",
+    )
+    command.add_argument("--tls-cert", metavar="FILE", help="PEM certificate chain for Envoy; HTTP/2 for browsers")
+    command.add_argument("--tls-key", metavar="FILE", help="its key")
     command.add_argument(
         "--quiet", action="store_true", help="write logs to files in the data directory, not to stderr"
     )
@@ -127,8 +137,8 @@ def _add_keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _port(text: str) -> int:
     port = int(text)
-    if not 0 <= port <= 65_529:
-        raise argparse.ArgumentTypeError("must be from 0 to 65529")
+    if not 0 <= port <= 65_528:
+        raise argparse.ArgumentTypeError("must be from 0 to 65528")
     return port
 
 

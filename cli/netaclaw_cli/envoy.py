@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from netaclaw_chassis.settings import var
 from netaclaw_cli.errors import CommandError
 
 ALLOWED_HEADERS = (
@@ -40,6 +41,45 @@ class EnvoyOptions:
     certificate: Path | None = None
     """PEM chain; with it and its key TLS is spoken, with HTTP/2 for browsers."""
     key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvoySettings:
+    """Settings of Envoy as a service of the suite, read from the environment."""
+
+    data_dir: Path = var("NETACLAW_DATA_DIR")
+    host: str = var("NETACLAW_ENVOY_HOST", "127.0.0.1")
+    port: int = var("NETACLAW_ENVOY_PORT", 7407)
+    """0: any free one."""
+    orchestrator: str = var("NETACLAW_ORCHESTRATOR_ADDRESS", "127.0.0.1:7404")
+    store: str = var("NETACLAW_STORE_ADDRESS", "127.0.0.1:7401")
+    gateway: str = var("NETACLAW_GATEWAY_ADDRESS", "127.0.0.1:7400")
+    authz: str = var("NETACLAW_AUTHZ_ADDRESS", "127.0.0.1:7406")
+    service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
+    keys_required: bool = var("NETACLAW_KEYS_REQUIRED", False)
+    origins: tuple[str, ...] = var("NETACLAW_GATEWAY_ORIGINS", ())
+    certificate: str = var("NETACLAW_TLS_CERTIFICATE", "")
+    key: str = var("NETACLAW_TLS_KEY", "")
+
+    def __post_init__(self) -> None:
+        if bool(self.certificate) != bool(self.key):
+            raise ValueError("NETACLAW_TLS_CERTIFICATE and NETACLAW_TLS_KEY belong together")
+
+    def options(self, port: int) -> EnvoyOptions:
+        """What the configuration is filled in with."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return EnvoyOptions(
+            listen=f"{host}:{port}",
+            orchestrator=self.orchestrator,
+            store=self.store,
+            gateway=self.gateway,
+            authz=self.authz,
+            service_token=self.service_token,
+            local=not self.keys_required,
+            origins=self.origins,
+            certificate=Path(self.certificate).absolute() if self.certificate else None,
+            key=Path(self.key).absolute() if self.key else None,
+        )
 
 
 def program() -> Path:

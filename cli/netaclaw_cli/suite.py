@@ -20,11 +20,11 @@ from netaclaw_cli import child as children
 from netaclaw_cli.access import Access
 from netaclaw_cli.child import Child, ServiceFailed
 from netaclaw_cli.logs import keep_bounded
-from netaclaw_cli.topology import GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
+from netaclaw_cli.topology import ENVOY, GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
 
 STOP_S = 3.4
 """All services together; what is left then is killed, and with Postgres to end, too, everything is gone in 5 s."""
-_SLOTS_S = {"gateway": 0.7, "orchestrator": 1.2, "runner": 0.6}
+_SLOTS_S = {"envoy": 0.3, "gateway": 0.7, "orchestrator": 1.2, "runner": 0.6}
 """How long a service may stop before the next one is asked to, too; the store has the rest."""
 _POSTMASTER_TIMEOUT_S = 5.0
 
@@ -91,6 +91,11 @@ class Suite:
     def web_address(self) -> str:
         """host:port of the gateway's gRPC-Web."""
         return self._addresses[GATEWAY, "web"]
+
+    @property
+    def envoy_address(self) -> str:
+        """host:port of Envoy, where the suite has one."""
+        return self._addresses[ENVOY, "public"]
 
     def pid(self, service: str) -> int:
         """Process id of a service."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-STORE, RUNNER, ORCHESTRATOR, GATEWAY = "store", "runner", "orchestrator", "gateway"
+STORE, RUNNER, ORCHESTRATOR, GATEWAY, ENVOY = "store", "runner", "orchestrator", "gateway", "envoy"
 
 BASE_PORT = 7400
 
@@ -79,6 +79,21 @@ SERVICES: tuple[Service, ...] = (
     ),
 )
 """In start order; they stop in the reverse one."""
+
+ENVOY_SERVICE = Service(
+    ENVOY,
+    "netaclaw_cli.envoy_service",
+    {"public": "NETACLAW_ENVOY_PORT"},
+    (7,),
+    {
+        "NETACLAW_ORCHESTRATOR_ADDRESS": (ORCHESTRATOR, "public"),
+        "NETACLAW_STORE_ADDRESS": (STORE, "public"),
+        "NETACLAW_GATEWAY_ADDRESS": (GATEWAY, "public"),
+        "NETACLAW_AUTHZ_ADDRESS": (GATEWAY, "authz"),
+    },
+    http=("public",),
+)
+"""Stands in front of the others when it is asked for."""
 
 
 def environment(

@@ -43,7 +43,7 @@ async def _until_open(address: str, process: asyncio.subprocess.Process, log: Pa
     host, _, port = address.rpartition(":")
     async with asyncio.timeout(START_WITHIN_S):
         while True:
-            assert process.returncode is None, log.read_text()[-3000:]
+            assert process.returncode is None, await asyncio.to_thread(log.read_text)
             try:
                 _, writer = await asyncio.open_connection(host, int(port))
             except OSError:

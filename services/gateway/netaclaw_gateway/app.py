@@ -12,6 +12,7 @@ from netaclaw.session.v1 import session_command_service_pb2 as _session_command_
 from netaclaw.session.v1 import session_service_pb2 as _session_service
 from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
 from netaclaw.tool.v1 import tool_service_pb2 as _tool_service
+from netaclaw_chassis.addresses import is_loopback
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.lifecycle import Ports, StartError
@@ -20,7 +21,7 @@ from netaclaw_gateway.authz import Authz
 from netaclaw_gateway.bridge import Bridge
 from netaclaw_gateway.grpcweb.bridge import WebBridge
 from netaclaw_gateway.identity import Gate
-from netaclaw_gateway.origins import OriginPolicy, is_loopback
+from netaclaw_gateway.origins import OriginPolicy
 from netaclaw_gateway.settings import Settings
 from netaclaw_gateway.upstreams import Routes, Upstream
 from netaclaw_gateway.web_server import WebServer

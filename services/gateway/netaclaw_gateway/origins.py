@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
+
+from netaclaw_chassis.addresses import is_loopback
 
 Header = tuple[bytes, bytes]
 
@@ -57,16 +58,6 @@ class OriginPolicy:
         if scheme not in ("http", "https") or not authority:
             return False
         return authority == host or (self._local and is_loopback(_name_of(origin)))
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a host's name or address means this machine."""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def shared_with(origin: bytes | None) -> list[Header]:
