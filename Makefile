@@ -45,8 +45,8 @@ doctor: $(STAMP) ## Say what is missing on this machine and how to get it
 # --- tests -----------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(STAMP) ## Run all tests (ARGS are pytest's)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP) ## Run all tests but those in a browser and of other languages (ARGS are pytest's)
+	$(BIN)/python -m pytest --ignore tests/browser --ignore tests/polyglot/clients $(ARGS)
 
 .PHONY: test-sandbox
 test-sandbox: $(STAMP) ## Try to get out of a worker in every way that is known
@@ -59,6 +59,16 @@ test-soak: $(STAMP) ## 5,000 short workers under live traffic
 .PHONY: test-faults
 test-faults: $(STAMP) ## Kill services and cut connections in the middle of turns (ARGS="--turns N --seed S" for soak)
 	$(BIN)/python -m pytest tests/faults $(ARGS)
+
+.PHONY: test-browser
+test-browser: $(STAMP) $(TS_STAMP) ## Delegated turns in a real headless Chromium, through the bridge and through Envoy
+	@command -v chromium chromium-browser google-chrome >/dev/null || $(MAKE) --no-print-directory chromium
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+.PHONY: chromium
+chromium: ## Install Debian's Chromium (as root)
+	@command -v apt-get >/dev/null || { echo "install Chromium and run this again" >&2; exit 1; }
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
 
 .PHONY: bench
 bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figure)
