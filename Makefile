@@ -65,6 +65,10 @@ test-browser: $(STAMP) $(TS_STAMP) ## Delegated turns in a real headless Chromiu
 	@command -v chromium chromium-browser google-chrome >/dev/null || $(MAKE) --no-print-directory chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## A million inputs at the gateway's door (ARGS are pytest's)
+	NETACLAW_FUZZ_INPUTS=1000000 $(BIN)/python -m pytest --timeout 0 tests/fuzz $(ARGS)
+
 .PHONY: chromium
 chromium: ## Install Debian's Chromium (as root)
 	@command -v apt-get >/dev/null || { echo "install Chromium and run this again" >&2; exit 1; }

@@ -13,6 +13,8 @@ from netaclaw_chassis.ids import new_id
 OWNER_KEY = "netaclaw-owner-id"
 KEY_KEY = "netaclaw-key-id"
 """The API key that was shown, where one was: streams end when it is revoked."""
+ADDRESS_KEY = "netaclaw-client-address"
+"""Where the call came in from, for limits."""
 REQUEST_KEY = "netaclaw-request-id"
 SERVICE_KEY = "netaclaw-service-token"
 """The credential that services of one suite show each other; without it identity in metadata is not believed."""
@@ -30,6 +32,8 @@ class Call:
     """Whom the gateway authenticated; empty for calls between services."""
     key_id: str = ""
     """The key by which it did; empty without one."""
+    address: str = ""
+    """The client's address without its port; empty for calls between services."""
 
 
 _current: ContextVar[Call | None] = ContextVar("netaclaw_call", default=None)
@@ -37,15 +41,17 @@ _current: ContextVar[Call | None] = ContextVar("netaclaw_call", default=None)
 
 def begin(metadata: Iterable[tuple[str, str | bytes]]) -> Call:
     """Note the call that the current task serves."""
-    owner = request = key = ""
+    owner = request = key = address = ""
     for name, value in metadata:
         if name == OWNER_KEY and isinstance(value, str):
             owner = value
         elif name == KEY_KEY and isinstance(value, str):
             key = value[:64]
+        elif name == ADDRESS_KEY and isinstance(value, str):
+            address = value[:64]
         elif name == REQUEST_KEY and isinstance(value, str):
             request = value[:64]
-    call = Call(request or new_id(), owner, key)
+    call = Call(request or new_id(), owner, key, address)
     _current.set(call)
     return call
 

@@ -21,6 +21,7 @@ from netaclaw_gateway.authz import Authz
 from netaclaw_gateway.bridge import Bridge
 from netaclaw_gateway.grpcweb.bridge import WebBridge
 from netaclaw_gateway.identity import Gate
+from netaclaw_gateway.limits import RequestLimit
 from netaclaw_gateway.origins import OriginPolicy
 from netaclaw_gateway.settings import Settings
 from netaclaw_gateway.upstreams import Routes, Upstream
@@ -46,7 +47,12 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
         internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
         routes = _routes(Upstream("orchestrator", orchestrator), Upstream("store", store))
         local = is_loopback(settings.host) and not settings.keys_required
-        gate = Gate(IdentityServiceStub(internal), keys_required=not local)
+        gate = Gate(
+            IdentityServiceStub(internal),
+            keys_required=not local,
+            per_address=RequestLimit("requests_per_second_per_address", settings.requests_per_address),
+            per_owner=RequestLimit("requests_per_second_per_owner", settings.requests_per_owner),
+        )
         if not local:
             await _require_keys(gate, settings.host)
         origins = OriginPolicy(local=local, origins=settings.origins, hosts=settings.hosts)

@@ -38,7 +38,8 @@ class Authz:
             return
         try:
             self._routes.find(scope["path"])
-            caller = await self._gate.admit(headers.get(b"authorization", b"").decode("latin-1"))
+            address = headers.get(b"x-forwarded-for", b"").rpartition(b",")[2].strip().decode("latin-1")
+            caller = await self._gate.admit(headers.get(b"authorization", b"").decode("latin-1"), address)
         except NetaclawError as error:
             await _answer(send, _HTTP_OF.get(error.code.value[0], 403), _refusal_headers(error, headers.get(b"origin")))
             return

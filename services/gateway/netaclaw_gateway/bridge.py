@@ -7,6 +7,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 
@@ -48,7 +49,7 @@ def _passing_on(method: str, routes: Routes, gate: Gate) -> Any:
     async def pass_on(request: bytes, context: Context) -> AsyncIterator[bytes]:
         upstream = routes.find(method)
         received = tuple(context.invocation_metadata() or ())
-        caller = await gate.admit(_credential(received))
+        caller = await gate.admit(_credential(received), _address(context.peer()))
         metadata = onward_metadata(received, caller.metadata())
         start: Any = upstream.channel.unary_stream(method)
         call = start(request, timeout=context.time_remaining(), metadata=metadata)
@@ -110,6 +111,11 @@ class _Headers:
             await self._context.send_initial_metadata(tuple(headers))
         except grpc.aio.AioRpcError:
             return  # the call's own end says why
+
+
+def _address(peer: str) -> str:
+    """grpc's name of a peer ("ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000") without its port."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
 def _credential(received: Iterable[tuple[str, str | bytes]]) -> str:

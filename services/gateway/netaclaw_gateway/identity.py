@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import grpc
@@ -15,6 +15,7 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.store.v1.identity_service_pb2 import ListKeysRequest, VerifyKeyRequest
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, from_rpc
+from netaclaw_gateway.limits import RequestLimit
 
 if TYPE_CHECKING:  # a name of the type stubs only
     from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceAsyncStub
@@ -37,10 +38,16 @@ class Caller:
     owner_id: str
     key_id: str = ""
     """The key that was shown; empty for the local owner."""
+    address: str = ""
+    """Where the call came from, without a port."""
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Identity as services read it."""
-        pairs = ((calls.OWNER_KEY, self.owner_id), (calls.KEY_KEY, self.key_id))
+        pairs = (
+            (calls.OWNER_KEY, self.owner_id),
+            (calls.KEY_KEY, self.key_id),
+            (calls.ADDRESS_KEY, self.address),
+        )
         return tuple(pair for pair in pairs if pair[1])
 
 
@@ -62,16 +69,26 @@ class Gate:
         identity: IdentityServiceAsyncStub,
         *,
         keys_required: bool,
+        per_address: RequestLimit,
+        per_owner: RequestLimit,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._identity = identity
         self._keys_required = keys_required
+        self._per_address = per_address
+        self._per_owner = per_owner
         self._clock = clock
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
 
-    async def admit(self, authorization: str) -> Caller:
-        """The caller behind an authorization header's value. Raises UNAUTHENTICATED; SERVICE_UNAVAILABLE when the
-        store does not answer, so that nobody enters unseen."""
+    async def admit(self, authorization: str, address: str) -> Caller:
+        """The caller behind an authorization header's value, and an address. Raises UNAUTHENTICATED; LIMIT_REACHED;
+        SERVICE_UNAVAILABLE when the store does not answer, so that nobody enters unseen."""
+        self._per_address.take(address)
+        caller = await self._caller(authorization)
+        self._per_owner.take(caller.owner_id)
+        return replace(caller, address=address)
+
+    async def _caller(self, authorization: str) -> Caller:
         if not authorization:
             if self._keys_required:
                 raise _refusal("a credential is required: authorization: Bearer <API key>")

@@ -24,6 +24,9 @@ class Settings:
     """Answers a proxy's question whether a request may pass; on loopback always."""
     keys_required: bool = var("NETACLAW_KEYS_REQUIRED", False)
     """True asks for API keys on loopback, too: for a gateway behind a proxy."""
+    requests_per_owner: int = var("NETACLAW_REQUESTS_PER_SECOND_PER_OWNER", 500)
+    requests_per_address: int = var("NETACLAW_REQUESTS_PER_SECOND_PER_ADDRESS", 1000)
+    """Bursts of twice as many are let through; 0: no limit."""
     origins: tuple[str, ...] = var("NETACLAW_GATEWAY_ORIGINS", ())
     """Origins of pages that may call beside the gateway's own: https://app.example,…"""
     hosts: tuple[str, ...] = var("NETACLAW_GATEWAY_HOSTS", ())

@@ -9,6 +9,7 @@ from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
 from netaclaw.chat.v1.chat_service_pb2_grpc import add_ChatServiceServicer_to_server
 from netaclaw.session.v1.session_command_service_pb2_grpc import add_SessionCommandServiceServicer_to_server
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
+from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
 from netaclaw.store.v1.journal_service_pb2 import Notice
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
@@ -19,6 +20,7 @@ from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
+from netaclaw_orchestrator.admission import Admission, Limits
 from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
@@ -83,7 +85,11 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
         turns = ChatTurns(instance_id, journal, sessions, watcher)
-        chat = ChatServicer(turns, sessions, watcher, owners, commands)
+        limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
+        admission = Admission(IdentityServiceStub(internal), sessions, limits)
+        admission.start()
+        stack.push_async_callback(admission.close)
+        chat = ChatServicer(turns, sessions, watcher, owners, commands, admission=admission)
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)
         try:

@@ -83,7 +83,8 @@ class WebBridge:
             calls.begin(received)
             timeout = timeout_of(headers[b"grpc-timeout"]) if b"grpc-timeout" in headers else None
             upstream = self._routes.find(method)
-            caller = await self._gate.admit(headers.get(b"authorization", b"").decode("latin-1"))
+            credential = headers.get(b"authorization", b"").decode("latin-1")
+            caller = await self._gate.admit(credential, (scope.get("client") or ("",))[0])
             message = await _message(receive, text=text)
             start: Any = upstream.channel.unary_stream(method)
             left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
