@@ -113,6 +113,8 @@ check-gen: $(STAMP) ## Generated code equals the protos (fix: make gen)
 	@out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-into OUT=$$out && diff -r -x __pycache__ gen/python $$out && rm -r $$out
 	@$(call with,node,TypeScript's stubs are not compared,\
 		out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-ts-into OUT=$$out && diff -r $(TS)/src/gen $$out && rm -r $$out)
+	@$(call with,go,Go's stubs are not compared,\
+		out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-go-into OUT=$$out && diff -r $(GO)/gen $$out && rm -r $$out)
 
 .PHONY: check-lock
 check-lock: $(STAMP) ## The lock file satisfies pyproject.toml (fix: make lock)
@@ -129,11 +131,13 @@ fix-protos: $(STAMP) ## Format the protos
 	$(BIN)/buf format --write
 
 .PHONY: gen
-gen: $(STAMP) ## Regenerate the stubs of all clients (needs Node beside Python)
+gen: $(STAMP) ## Regenerate the stubs of all clients (needs Node and Go beside Python)
 	rm -rf gen/python
 	@$(MAKE) --no-print-directory gen-into OUT=gen/python
 	rm -rf $(TS)/src/gen
 	@$(MAKE) --no-print-directory gen-ts-into OUT=$(TS)/src/gen
+	rm -rf $(GO)/gen
+	@$(MAKE) --no-print-directory gen-go-into OUT=$(GO)/gen
 
 .PHONY: gen-into
 gen-into: $(STAMP)
@@ -157,6 +161,22 @@ gen-ts-into: $(STAMP) $(TS_STAMP)
 	@$(BIN)/python -m grpc_tools.protoc -Iprotos -I$(RPC_PROTOS) \
 		--plugin=protoc-gen-es=$(TS)/node_modules/.bin/protoc-gen-es \
 		--es_out=$(OUT) --es_opt=target=ts,import_extension=js $(PUBLIC_PROTOS) google/rpc/error_details.proto
+
+GO := clients/go
+GO_BIN := $(CURDIR)/.cache/go-bin
+# Import paths are given here, because the protos belong to no language.
+GO_MAP = $(foreach p,$(PUBLIC_PROTOS:protos/%=%),M$(p)=netaclaw/client/gen/$(word 2,$(subst /, ,$(p)))pb)
+comma := ,
+empty :=
+space := $(empty) $(empty)
+GO_OPT = module=netaclaw/client/gen,$(subst $(space),$(comma),$(strip $(GO_MAP)))
+
+.PHONY: gen-go-into
+gen-go-into: $(STAMP)
+	@mkdir -p $(OUT) $(GO_BIN)
+	@cd $(GO) && GOBIN=$(GO_BIN) go install tool
+	@$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=$(GO_BIN)/protoc-gen-go --plugin=$(GO_BIN)/protoc-gen-go-grpc \
+		--go_out=$(OUT) --go_opt=$(GO_OPT) --go-grpc_out=$(OUT) --go-grpc_opt=$(GO_OPT) $(PUBLIC_PROTOS)
 
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
