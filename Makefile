@@ -65,6 +65,13 @@ test-browser: $(STAMP) $(TS_STAMP) ## Delegated turns in a real headless Chromiu
 	@command -v chromium chromium-browser google-chrome >/dev/null || $(MAKE) --no-print-directory chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
 
+.PHONY: test-polyglot
+test-polyglot: $(STAMP) ## Build the clients of every language, run their tests, and their examples with cuts
+	@$(call with,node,the TypeScript client is not tested,$(MAKE) --no-print-directory $(TS_STAMP) && cd $(TS) && npm test --silent && npm run --silent build)
+	@$(call with,go,the Go client is not tested,cd $(GO) && go vet ./... && go test ./... && go build -o $(CURDIR)/.cache/chat-go ./examples/chat)
+	@$(call with,mvn,the Java client is not tested,cd clients/java && mvn -q -B package)
+	$(BIN)/python -m pytest tests/polyglot $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(STAMP) ## A million inputs at the gateway's door (ARGS are pytest's)
 	NETACLAW_FUZZ_INPUTS=1000000 $(BIN)/python -m pytest --timeout 0 tests/fuzz $(ARGS)
