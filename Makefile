@@ -3,7 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A toolchain that only some users have: a clear word and no failure without it, except in CI.
+with = if command -v $(1) >/dev/null; then $(3); elif [ -n "$$CI" ]; then echo "$(1) is missing" >&2; exit 1; \
+	else echo "skipped: no $(1) on this machine, so $(2)"; fi
 PROTOS = $(shell find protos -name '*.proto' | sort)
+TS := clients/typescript
+TS_STAMP := $(TS)/node_modules/.installed
 SOURCES := lib services clients/python cli tests bench
 ARGS ?=
 LOCAL := .cache/local
@@ -42,8 +47,8 @@ doctor: $(STAMP) ## Say what is missing on this machine and how to get it
 # --- tests -----------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(STAMP) ## Run all tests (ARGS are pytest's)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP) ## Run all tests but those in a browser and of other languages (ARGS are pytest's)
+	$(BIN)/python -m pytest --ignore tests/browser --ignore tests/polyglot/clients $(ARGS)
 
 .PHONY: test-sandbox
 test-sandbox: $(STAMP) ## Try to get out of a worker in every way that is known
@@ -68,6 +73,27 @@ $(LOCAL)/.installed: $(STAMP) requirements-local.lock
 test-faults: $(STAMP) ## Kill services and cut connections in the middle of turns (ARGS="--turns N --seed S" for soak)
 	$(BIN)/python -m pytest tests/faults $(ARGS)
 
+.PHONY: test-browser
+test-browser: $(STAMP) $(TS_STAMP) ## Delegated turns in a real headless Chromium, through the bridge and through Envoy
+	@command -v chromium chromium-browser google-chrome >/dev/null || $(MAKE) --no-print-directory chromium
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+.PHONY: test-polyglot
+test-polyglot: $(STAMP) ## Build the clients of every language, run their tests, and their examples with cuts
+	@$(call with,node,the TypeScript client is not tested,$(MAKE) --no-print-directory $(TS_STAMP) && cd $(TS) && npm test --silent && npm run --silent build)
+	@$(call with,go,the Go client is not tested,cd $(GO) && go vet ./... && go test ./... && go build -o $(CURDIR)/.cache/chat-go ./examples/chat)
+	@$(call with,mvn,the Java client is not tested,cd clients/java && mvn -q -B package)
+	$(BIN)/python -m pytest tests/polyglot $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## A million inputs at the gateway's door (ARGS are pytest's)
+	NETACLAW_FUZZ_INPUTS=1000000 $(BIN)/python -m pytest --timeout 0 tests/fuzz $(ARGS)
+
+.PHONY: chromium
+chromium: ## Install Debian's Chromium (as root)
+	@command -v apt-get >/dev/null || { echo "install Chromium and run this again" >&2; exit 1; }
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null
+
 .PHONY: bench
 bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figure)
 	@$(BIN)/python -m bench $(ARGS)
@@ -75,7 +101,11 @@ bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figu
 # --- checks, each with its fix ---------------------------------------------------------------------------------------
 
 .PHONY: check
-check: check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
+check: check-ts check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
+
+.PHONY: check-ts
+check-ts: ## TypeScript: types and formatting (fix: npm run fix in clients/typescript)
+	@$(call with,node,the TypeScript client is not checked,$(MAKE) --no-print-directory $(TS_STAMP) && cd $(TS) && npm run --silent check)
 
 .PHONY: check-lint
 check-lint: $(STAMP) ## Lint (fix: make fix)
@@ -101,6 +131,10 @@ check-protos: $(STAMP) ## Lint the protos (fix: make fix-protos)
 .PHONY: check-gen
 check-gen: $(STAMP) ## Generated code equals the protos (fix: make gen)
 	@out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-into OUT=$$out && diff -r -x __pycache__ gen/python $$out && rm -r $$out
+	@$(call with,node,TypeScript's stubs are not compared,\
+		out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-ts-into OUT=$$out && diff -r $(TS)/src/gen $$out && rm -r $$out)
+	@$(call with,go,Go's stubs are not compared,\
+		out=$$(mktemp -d) && $(MAKE) --no-print-directory gen-go-into OUT=$$out && diff -r $(GO)/gen $$out && rm -r $$out)
 
 .PHONY: check-lock
 check-lock: $(STAMP) ## The lock file satisfies pyproject.toml (fix: make lock)
@@ -117,9 +151,13 @@ fix-protos: $(STAMP) ## Format the protos
 	$(BIN)/buf format --write
 
 .PHONY: gen
-gen: $(STAMP) ## Regenerate the stubs
+gen: $(STAMP) ## Regenerate the stubs of all clients (needs Node and Go beside Python)
 	rm -rf gen/python
 	@$(MAKE) --no-print-directory gen-into OUT=gen/python
+	rm -rf $(TS)/src/gen
+	@$(MAKE) --no-print-directory gen-ts-into OUT=$(TS)/src/gen
+	rm -rf $(GO)/gen
+	@$(MAKE) --no-print-directory gen-go-into OUT=$(GO)/gen
 
 .PHONY: gen-into
 gen-into: $(STAMP)
@@ -128,9 +166,41 @@ gen-into: $(STAMP)
 		--grpc_python_out=$(OUT) --mypy_grpc_out=$(OUT) $(PROTOS)
 	@find $(OUT)/netaclaw -type d -exec touch {}/__init__.py \;
 
+# Public contracts only, with google's error details, which no runtime package of JavaScript brings.
+PUBLIC_PROTOS = $(shell find protos/netaclaw/agent protos/netaclaw/chat protos/netaclaw/error protos/netaclaw/session \
+	protos/netaclaw/tool -name '*.proto' | sort)
+RPC_PROTOS = $$($(BIN)/python -c 'import google.rpc; print(list(google.rpc.__path__)[0] + "/../..")')
+
+$(TS_STAMP): $(TS)/package.json $(TS)/package-lock.json
+	cd $(TS) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: gen-ts-into
+gen-ts-into: $(STAMP) $(TS_STAMP)
+	@mkdir -p $(OUT)
+	@$(BIN)/python -m grpc_tools.protoc -Iprotos -I$(RPC_PROTOS) \
+		--plugin=protoc-gen-es=$(TS)/node_modules/.bin/protoc-gen-es \
+		--es_out=$(OUT) --es_opt=target=ts,import_extension=js $(PUBLIC_PROTOS) google/rpc/error_details.proto
+
+GO := clients/go
+GO_BIN := $(CURDIR)/.cache/go-bin
+# Import paths are given here, because the protos belong to no language.
+GO_MAP = $(foreach p,$(PUBLIC_PROTOS:protos/%=%),M$(p)=netaclaw/client/gen/$(word 2,$(subst /, ,$(p)))pb)
+comma := ,
+empty :=
+space := $(empty) $(empty)
+GO_OPT = module=netaclaw/client/gen,$(subst $(space),$(comma),$(strip $(GO_MAP)))
+
+.PHONY: gen-go-into
+gen-go-into: $(STAMP)
+	@mkdir -p $(OUT) $(GO_BIN)
+	@cd $(GO) && GOBIN=$(GO_BIN) go install tool
+	@$(BIN)/python -m grpc_tools.protoc -Iprotos --plugin=$(GO_BIN)/protoc-gen-go --plugin=$(GO_BIN)/protoc-gen-go-grpc \
+		--go_out=$(OUT) --go_opt=$(GO_OPT) --go-grpc_out=$(OUT) --go-grpc_opt=$(GO_OPT) $(PUBLIC_PROTOS)
+
 .PHONY: lock
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --universal \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra envoy --generate-hashes --no-emit-index-url --universal \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.lock $(ARGS)
 
 .PHONY: lock-local

@@ -11,7 +11,7 @@ from importlib import metadata
 
 import grpc
 
-from netaclaw_cli import chat, demo, doctor, places, reload, up
+from netaclaw_cli import chat, demo, doctor, keys, places, reload, up
 from netaclaw_cli.child import ServiceFailed
 from netaclaw_cli.errors import CommandError, words_for
 from netaclaw_cli.topology import BASE_PORT
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_chat(commands)
     _add_demo(commands)
     _add_doctor(commands)
+    _add_keys(commands)
     hidden = commands.add_parser("reload", description="Print a session's stored view as JSON.")
     hidden.add_argument("--address", metavar="HOST:PORT")
     hidden.add_argument("--session", metavar="ID", required=True)
@@ -66,7 +67,7 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         type=_port,
         default=BASE_PORT,
         metavar="N",
-        help=f"port of the gateway; the others take the four after it ({BASE_PORT}; 0: any free ones)",
+        help=f"port of the gateway; the others take the seven after it ({BASE_PORT}; 0: any free ones)",
     )
     command.add_argument(
         "--workspace",
@@ -75,6 +76,16 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="NAME=PATH",
         help="a directory that sessions can work in; may be given several times",
     )
+    command.add_argument(
+        "--envoy", action="store_true", help="put an Envoy in front: gRPC and gRPC-Web on one port, TLS, many services"
+    )
+    command.add_argument(
+        "--host",
+        metavar="HOST",
+        help="where the door is, Envoy's or the gateway's; anything but a loopback address needs an API key to exist",
+    )
+    command.add_argument("--tls-cert", metavar="FILE", help="PEM certificate chain for Envoy; HTTP/2 for browsers")
+    command.add_argument("--tls-key", metavar="FILE", help="its key")
     command.add_argument(
         "--quiet", action="store_true", help="write logs to files in the data directory, not to stderr"
     )
@@ -106,10 +117,28 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.set_defaults(run=lambda arguments: asyncio.run(doctor.run(arguments)))
 
 
+def _add_keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "make, list and revoke API keys of a running suite"
+    command = commands.add_parser("keys", help=about, description=about)
+    command.add_argument("--data-dir", metavar="DIR", help=f"the suite's data directory ({places.DEFAULT_DATA_DIR})")
+    actions = command.add_subparsers(required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make a key; prints its secret once")
+    create.add_argument("owner", metavar="OWNER", help="whose sessions it opens")
+    create.add_argument("--name", default="", help="for people: what it is for")
+    create.add_argument("--days", type=float, metavar="N", help="days until it expires; without: never")
+    create.set_defaults(run=lambda arguments: asyncio.run(keys.create(arguments)))
+    show = actions.add_parser("list", help="list keys, never their secrets")
+    show.add_argument("owner", nargs="?", metavar="OWNER", help="only those of one owner")
+    show.set_defaults(run=lambda arguments: asyncio.run(keys.show(arguments)))
+    revoke = actions.add_parser("revoke", help="revoke a key; what it opened ends within a minute")
+    revoke.add_argument("key", metavar="KEY", help="the key's id")
+    revoke.set_defaults(run=lambda arguments: asyncio.run(keys.revoke(arguments)))
+
+
 def _port(text: str) -> int:
     port = int(text)
-    if not 0 <= port <= 65_531:
-        raise argparse.ArgumentTypeError("must be from 0 to 65531")
+    if not 0 <= port <= 65_528:
+        raise argparse.ArgumentTypeError("must be from 0 to 65528")
     return port
 
 

@@ -97,8 +97,8 @@ async def start(service: Service, environment: Mapping[str, str], run_dir: Path,
     try:
         async with asyncio.timeout(service.start_timeout_s):
             child.ports = await _announced(child, announcement)
-            for address in child.ports.values():
-                await _healthy(address)
+            for name, address in child.ports.items():
+                await (_open(child, address) if name in service.http else _healthy(address))
     except BaseException as error:
         child.kill_group()
         await child.wait()
@@ -148,6 +148,21 @@ def _read_ports(announcement: Path) -> Mapping[str, str] | None:
     except FileNotFoundError:
         return None
     return ports
+
+
+async def _open(child: Child, address: str) -> None:
+    """Wait until something listens."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except OSError:
+            if child.exit_code is not None:
+                raise _Ended from None
+            await asyncio.sleep(_POLL_S)
+        else:
+            writer.close()
+            return
 
 
 async def _healthy(address: str) -> None:

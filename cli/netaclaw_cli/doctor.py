@@ -23,6 +23,8 @@ from netaclaw.subagent.v1.runner_service_pb2 import GetStatusRequest, GetStatusR
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_chassis.channel import connect
 from netaclaw_cli import local_server, places
+from netaclaw_cli.access import Access
+from netaclaw_cli.errors import CommandError
 from netaclaw_cli.topology import BASE_PORT, SERVICES
 
 _RUNNER_PORT = BASE_PORT + 3
@@ -52,8 +54,8 @@ class Finding:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Print every finding; 1 only when the suite cannot run."""
-    status = await _runner_status()
     data_dir = places.data_dir(arguments.data_dir, os.environ)
+    status = await _runner_status(data_dir)
     findings = [finding for check in _CHECKS for finding in check(os.environ)]
     findings += [check_data_dir(data_dir), *check_ports(running=status is not None), *check_sandbox(status)]
     for finding in findings:
@@ -190,9 +192,13 @@ print(json.dumps({"in_force": list(report.in_force), "missing": list(report.miss
 """Run by a process of its own: the command line imports no service."""
 
 
-async def _runner_status() -> GetStatusResponse | None:
+async def _runner_status(data_dir: Path) -> GetStatusResponse | None:
     """What the runner on the fixed port says; None when there is none."""
-    async with connect(f"127.0.0.1:{_RUNNER_PORT}") as channel:
+    try:
+        token = Access.read(data_dir).service_token
+    except CommandError:
+        token = ""
+    async with connect(f"127.0.0.1:{_RUNNER_PORT}", token) as channel:
         try:
             return await RunnerServiceStub(channel).GetStatus(GetStatusRequest(), timeout=_STATUS_TIMEOUT_S)
         except grpc.aio.AioRpcError:

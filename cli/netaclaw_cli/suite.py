@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import secrets
 import sys
 import time
 from collections import deque
@@ -17,14 +18,15 @@ from typing import Self
 
 from netaclaw_cli import child as children
 from netaclaw_cli import local_server
+from netaclaw_cli.access import Access
 from netaclaw_cli.child import Child, ServiceFailed
 from netaclaw_cli.local_model import LocalModel
 from netaclaw_cli.logs import keep_bounded
-from netaclaw_cli.topology import GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
+from netaclaw_cli.topology import ENVOY, GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
 
 STOP_S = 3.4
 """All services together; what is left then is killed, and with Postgres to end, too, everything is gone in 5 s."""
-_SLOTS_S = {"gateway": 0.7, "orchestrator": 1.2, "runner": 0.6}
+_SLOTS_S = {"envoy": 0.3, "gateway": 0.7, "orchestrator": 1.2, "runner": 0.6}
 """How long a service may stop before the next one is asked to, too; the store has the rest."""
 _POSTMASTER_TIMEOUT_S = 5.0
 
@@ -81,6 +83,7 @@ class Suite:
         self._lock: int | None = None
         self._store_failed = False
         self._local: LocalModel | None = None
+        self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -92,6 +95,16 @@ class Suite:
     def local_model_pid(self) -> int | None:
         """Process id of the local model; None while it does not run."""
         return self._local.pid if self._local is not None else None
+
+    @property
+    def web_address(self) -> str:
+        """host:port of the gateway's gRPC-Web."""
+        return self._addresses[GATEWAY, "web"]
+
+    @property
+    def envoy_address(self) -> str:
+        """host:port of Envoy, where the suite has one."""
+        return self._addresses[ENVOY, "public"]
 
     def pid(self, service: str) -> int:
         """Process id of a service."""
@@ -110,6 +123,8 @@ class Suite:
                 await self._start(service)
             self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
             self._tasks.append(asyncio.create_task(self._watch_logs()))
+            if (STORE, "internal") in self._addresses:
+                Access(self._addresses[STORE, "internal"], self._service_token).write(self._options.data_dir)
         except BaseException:
             await self.stop()
             raise
@@ -138,6 +153,7 @@ class Suite:
             await self._local.__aexit__(None, None, None)
             self._local = None
         if self._lock is not None:
+            Access.remove(self._options.data_dir)
             os.close(self._lock)
             self._lock = None
 
@@ -195,6 +211,7 @@ class Suite:
     async def _start(self, service: Service) -> None:
         own = {
             "NETACLAW_DATA_DIR": str(self._options.data_dir),
+            "NETACLAW_SERVICE_TOKEN": self._service_token,
             "NETACLAW_WORKSPACES": ",".join(f"{name}={path}" for name, path in self._options.workspaces.items()),
         }
         if self._local is not None:

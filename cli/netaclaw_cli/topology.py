@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-STORE, RUNNER, ORCHESTRATOR, GATEWAY = "store", "runner", "orchestrator", "gateway"
+STORE, RUNNER, ORCHESTRATOR, GATEWAY, ENVOY = "store", "runner", "orchestrator", "gateway", "envoy"
 
 BASE_PORT = 7400
 
@@ -27,6 +27,8 @@ class Service:
     """Place of each port after the base port, in the order of `ports`."""
     addresses: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Variable to (service, announced name) of the address that it gets."""
+    http: tuple[str, ...] = ()
+    """Announced names that speak HTTP and not gRPC."""
     start_timeout_s: float = 30.0
     secrets: tuple[str, ...] = ()
     """Beginnings of the secret-bearing variables that it sees; others are kept from it."""
@@ -64,15 +66,36 @@ SERVICES: tuple[Service, ...] = (
     Service(
         GATEWAY,
         "netaclaw_gateway",
-        {"public": "NETACLAW_GATEWAY_PORT"},
-        (0,),
+        {
+            "public": "NETACLAW_GATEWAY_PORT",
+            "web": "NETACLAW_GATEWAY_WEB_PORT",
+            "authz": "NETACLAW_GATEWAY_AUTHZ_PORT",
+        },
+        (0, 5, 6),
         {
             "NETACLAW_ORCHESTRATOR_ADDRESS": (ORCHESTRATOR, "public"),
             "NETACLAW_STORE_ADDRESS": (STORE, "public"),
+            "NETACLAW_STORE_INTERNAL_ADDRESS": (STORE, "internal"),
         },
+        http=("web", "authz"),
     ),
 )
 """In start order; they stop in the reverse one."""
+
+ENVOY_SERVICE = Service(
+    ENVOY,
+    "netaclaw_cli.envoy_service",
+    {"public": "NETACLAW_ENVOY_PORT"},
+    (7,),
+    {
+        "NETACLAW_ORCHESTRATOR_ADDRESS": (ORCHESTRATOR, "public"),
+        "NETACLAW_STORE_ADDRESS": (STORE, "public"),
+        "NETACLAW_GATEWAY_ADDRESS": (GATEWAY, "public"),
+        "NETACLAW_AUTHZ_ADDRESS": (GATEWAY, "authz"),
+    },
+    http=("public",),
+)
+"""Stands in front of the others when it is asked for."""
 
 
 def environment(

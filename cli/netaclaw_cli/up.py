@@ -9,8 +9,11 @@ import signal
 import sys
 from typing import Any
 
-from netaclaw_cli import places
+from netaclaw_chassis.addresses import is_loopback
+from netaclaw_cli import envoy, places
+from netaclaw_cli.errors import CommandError
 from netaclaw_cli.suite import Suite, SuiteOptions
+from netaclaw_cli.topology import ENVOY_SERVICE, SERVICES
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -20,8 +23,10 @@ async def run(arguments: argparse.Namespace) -> int:
         workspaces=places.workspaces(arguments.workspace, os.environ),
         base_port=arguments.port,
         logs_to_files=arguments.quiet,
+        environ=_environment(arguments),
     )
-    suite = Suite(options, report=_report)
+    services = (*SERVICES, ENVOY_SERVICE) if arguments.envoy else SERVICES
+    suite = Suite(options, _report, services)
     stop = _signals(suite)
     entering = asyncio.ensure_future(suite.__aenter__())
     stopping = asyncio.ensure_future(stop.wait())
@@ -32,7 +37,7 @@ async def run(arguments: argparse.Namespace) -> int:
         return 0
     entering.result()
     try:
-        print(f"netaclaw serves on {suite.address} (data in {options.data_dir}); Ctrl-C stops it", flush=True)
+        print(f"netaclaw serves on {_door(arguments, suite)} (data in {options.data_dir}); Ctrl-C stops it", flush=True)
         ends: list[asyncio.Future[Any]] = [stopping, suite.failed]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -42,6 +47,29 @@ async def run(arguments: argparse.Namespace) -> int:
         _report(f"stopped: {suite.failed.result()}")
         return 1
     return 0
+
+
+def _environment(arguments: argparse.Namespace) -> dict[str, str]:
+    """The services' environment. Raises CommandError for options that do not fit each other."""
+    made = dict(os.environ)
+    given = {"NETACLAW_TLS_CERTIFICATE": arguments.tls_cert, "NETACLAW_TLS_KEY": arguments.tls_key}
+    if any(given.values()) and not (arguments.envoy and all(given.values())):
+        raise CommandError("--tls-cert and --tls-key belong together, and to --envoy")
+    made |= {name: value for name, value in given.items() if value}
+    if arguments.envoy:
+        envoy.program()  # missing: said now, before anything is started
+    if arguments.host:
+        made["NETACLAW_ENVOY_HOST" if arguments.envoy else "NETACLAW_GATEWAY_HOST"] = arguments.host
+    if arguments.envoy and not is_loopback(made.get("NETACLAW_ENVOY_HOST", "127.0.0.1")):
+        made["NETACLAW_KEYS_REQUIRED"] = "true"
+    return made
+
+
+def _door(arguments: argparse.Namespace, suite: Suite) -> str:
+    if arguments.envoy:
+        scheme = "https" if arguments.tls_cert else "http"
+        return f"{suite.envoy_address}, for browsers as {scheme}://{suite.envoy_address}, through Envoy"
+    return f"{suite.address} and, for browsers, on http://{suite.web_address}"
 
 
 def _signals(suite: Suite) -> asyncio.Event:

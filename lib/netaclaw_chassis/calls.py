@@ -11,7 +11,13 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 
 OWNER_KEY = "netaclaw-owner-id"
+KEY_KEY = "netaclaw-key-id"
+"""The API key that was shown, where one was: streams end when it is revoked."""
+ADDRESS_KEY = "netaclaw-client-address"
+"""Where the call came in from, for limits."""
 REQUEST_KEY = "netaclaw-request-id"
+SERVICE_KEY = "netaclaw-service-token"
+"""The credential that services of one suite show each other; without it identity in metadata is not believed."""
 SESSION_KEY = "netaclaw-session-id"
 """A hash hint for balancers, no more."""
 
@@ -24,6 +30,10 @@ class Call:
     """Names the call in logs and masked errors."""
     owner: str
     """Whom the gateway authenticated; empty for calls between services."""
+    key_id: str = ""
+    """The key by which it did; empty without one."""
+    address: str = ""
+    """The client's address without its port; empty for calls between services."""
 
 
 _current: ContextVar[Call | None] = ContextVar("netaclaw_call", default=None)
@@ -31,13 +41,17 @@ _current: ContextVar[Call | None] = ContextVar("netaclaw_call", default=None)
 
 def begin(metadata: Iterable[tuple[str, str | bytes]]) -> Call:
     """Note the call that the current task serves."""
-    owner = request = ""
-    for key, value in metadata:
-        if key == OWNER_KEY and isinstance(value, str):
+    owner = request = key = address = ""
+    for name, value in metadata:
+        if name == OWNER_KEY and isinstance(value, str):
             owner = value
-        elif key == REQUEST_KEY and isinstance(value, str):
+        elif name == KEY_KEY and isinstance(value, str):
+            key = value[:64]
+        elif name == ADDRESS_KEY and isinstance(value, str):
+            address = value[:64]
+        elif name == REQUEST_KEY and isinstance(value, str):
             request = value[:64]
-    call = Call(request or new_id(), owner)
+    call = Call(request or new_id(), owner, key, address)
     _current.set(call)
     return call
 

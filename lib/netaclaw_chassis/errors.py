@@ -149,7 +149,7 @@ class Violations:
 async def abort(context: grpc.aio.ServicerContext[object, object], error: NetaclawError) -> NoReturn:
     """End the call with the error's status and details."""
     metadata = ((STATUS_DETAILS_KEY, error.details()),)
-    await context.abort(error.code, _printable(str(error)), metadata)
+    await context.abort(error.code, printable(str(error)), metadata)
     raise AssertionError("abort raises")
 
 
@@ -203,7 +203,7 @@ def _pack(status: status_pb2.Status, message: object) -> None:
     status.details.append(detail)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Status words on one line: a newline would end them on some paths."""
     cut = text[:_MAX_MESSAGE]
     return cut if cut.isprintable() else json.dumps(cut, ensure_ascii=False)[1:-1]

@@ -3,61 +3,99 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis import calls
-from netaclaw_chassis.errors import NetaclawError, abort
+from netaclaw_chassis.errors import InvalidRequest, NetaclawError, abort
 
 log = logging.getLogger(__name__)
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 Context = grpc.aio.ServicerContext[Any, Any]
+Reader: TypeAlias = "Callable[[Context], Awaitable[Any]]"
 
 _QUIET = ("/grpc.health.v1.Health/", "/grpc.reflection.")
+_OPEN = "/grpc.health.v1.Health/"
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Sets the call's identity, logs its end, and translates errors.
 
     A NetaclawError becomes its status; an unknown exception is logged with its traceback and masked as INTERNAL with
-    the request id. No message content is ever logged.
+    the request id; a request that is missing or cannot be parsed is INVALID_ARGUMENT. No message content is ever
+    logged. With a service token, calls that do not show it are refused.
     """
+
+    def __init__(self, service_token: str = "") -> None:
+        self._token = service_token
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
+        if self._token and not method.startswith(_OPEN) and not self._shown(handler_call_details):
+            return _REFUSAL
         if handler is None or method.startswith(_QUIET):
             return handler
+        read = None if handler.request_streaming else _reader(handler.request_deserializer)
+        parse = handler.request_deserializer if handler.request_streaming else None
         if handler.response_streaming:
             inner = handler.unary_stream or handler.stream_stream
-            wrap = (
-                grpc.stream_stream_rpc_method_handler
-                if handler.request_streaming
-                else (grpc.unary_stream_rpc_method_handler)
-            )
-            return wrap(_streaming(method, inner), handler.request_deserializer, handler.response_serializer)
+            stream = _streaming(method, inner, read)
+            return grpc.stream_stream_rpc_method_handler(stream, parse, handler.response_serializer)
         inner = handler.unary_unary or handler.stream_unary
-        wrap = (
-            grpc.stream_unary_rpc_method_handler if handler.request_streaming else (grpc.unary_unary_rpc_method_handler)
-        )
-        return wrap(_answering(method, inner), handler.request_deserializer, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(_answering(method, inner, read), parse, handler.response_serializer)
+
+    def _shown(self, details: grpc.HandlerCallDetails) -> bool:
+        metadata: Iterable[tuple[str, str | bytes]] = details.invocation_metadata or ()
+        shown = next((value for key, value in metadata if key == calls.SERVICE_KEY), "")
+        raw = shown.encode() if isinstance(shown, str) else shown
+        return hmac.compare_digest(raw, self._token.encode())
 
 
-def _answering(method: str, inner: Any) -> Any:
-    async def answer(request: Any, context: Context) -> Any:
+async def _refuse(requests: AsyncIterator[bytes], context: Context) -> None:
+    await abort(context, NetaclawError(Reason.REASON_UNAUTHENTICATED, "only services of the suite may call here"))
+
+
+_REFUSAL: Handler = grpc.stream_stream_rpc_method_handler(_refuse)
+"""Serves calls of every shape: it waits for no message, and an end without one looks the same in all of them."""
+
+
+def _reader(parse: Callable[[bytes], Any] | None) -> Reader:
+    """Reads the one request of a call. Raises InvalidRequest for none, and for one that cannot be parsed.
+
+    grpc's own handlers of single requests leave a call without a whole message unanswered, for as long as its client
+    stays.
+    """
+
+    async def read(context: Context) -> Any:
+        raw: Any = await context.read()
+        if raw is grpc.aio.EOF:
+            raise InvalidRequest([("(message)", "is missing, or broke off")])
+        try:
+            return raw if parse is None else parse(raw)
+        except DecodeError:
+            raise InvalidRequest([("(message)", "is not of the method's type")]) from None
+
+    return read
+
+
+def _answering(method: str, inner: Any, read: Reader | None) -> Any:
+    async def answer(requests: Any, context: Context) -> Any:
         started = time.monotonic()
         call = calls.begin(context.invocation_metadata() or ())
         try:
-            response = await inner(request, context)
+            response = await inner(requests if read is None else await read(context), context)
         except BaseException as error:
             await _fail(method, call, started, context, error)
         _log(method, call, started, "OK")
@@ -66,12 +104,13 @@ def _answering(method: str, inner: Any) -> Any:
     return answer
 
 
-def _streaming(method: str, inner: Any) -> Any:
-    async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+def _streaming(method: str, inner: Any, read: Reader | None) -> Any:
+    async def stream(requests: Any, context: Context) -> AsyncIterator[Any]:
         started = time.monotonic()
         call = calls.begin(context.invocation_metadata() or ())
-        responses = inner(request, context)
+        responses = None
         try:
+            responses = inner(requests if read is None else await read(context), context)
             async for response in responses:
                 yield response
         except GeneratorExit:
@@ -79,7 +118,8 @@ def _streaming(method: str, inner: Any) -> Any:
         except BaseException as error:
             await _fail(method, call, started, context, error)
         finally:
-            await responses.aclose()
+            if responses is not None:
+                await responses.aclose()
         _log(method, call, started, "OK")
 
     return stream

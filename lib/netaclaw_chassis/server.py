@@ -54,10 +54,12 @@ class GrpcServer:
         *,
         handlers: Sequence[grpc.GenericRpcHandler] = (),
         reflect: Sequence[str] = (),
+        service_token: str = "",
     ) -> None:
+        """With a token only calls that show it are served; health answers everybody."""
         self._host = host
         self._wanted_port = port
-        self._server = grpc.aio.server(interceptors=[CallInterceptor()], options=OPTIONS)
+        self._server = grpc.aio.server(interceptors=[CallInterceptor(service_token)], options=OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         for each in servicers:

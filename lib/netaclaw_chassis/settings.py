@@ -19,8 +19,8 @@ def read(cls: type[T], environ: Mapping[str, str]) -> T:
     """Build the dataclass from the environment.
 
     Each field comes from the variable in its metadata key "env" (see `var`); str, int, float, bool ("1", "true",
-    "yes" or "0", "false", "no"), Path and Mapping[str, str] ("a=1,b=2") are understood. A missing variable takes the
-    field's default.
+    "yes" or "0", "false", "no"), Path, tuple[str, ...] ("a,b") and Mapping[str, str] ("a=1,b=2") are understood. A
+    missing variable takes the field's default.
     """
     values: dict[str, Any] = {}
     hints = typing.get_type_hints(cls)
@@ -57,6 +57,8 @@ def _convert(name: str, text: str, kind: Any) -> Any:
             return kind(text)
         if kind == Mapping[str, str]:
             return _pairs(text)
+        if kind == tuple[str, ...]:
+            return tuple(filter(None, (piece.strip() for piece in text.split(","))))
     except ValueError:
         raise SettingsError(f"{name} is not a valid {getattr(kind, '__name__', kind)}") from None
     raise SettingsError(f"{name}: settings of type {kind} are not supported")

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import grpc
-
 from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw_agent.models.catalogue import ModelCatalogue, ModelSettings
 from netaclaw_chassis.calls import OWNER_KEY
+from netaclaw_chassis.channel import connect
 from netaclaw_chassis.settings import read
 from netaclaw_cli import child
 from netaclaw_cli.topology import ORCHESTRATOR, SERVICES
@@ -28,7 +27,7 @@ from netaclaw_runner import settings as runner_settings
 from netaclaw_store import app as store
 from netaclaw_store.settings import StoreSettings
 from tests.faults.proxy import Proxy
-from tests.scenarios.suites import OWNER, WORKSPACE, RunningSuite
+from tests.scenarios.suites import GATEWAY_PORTS, OWNER, SERVICE_TOKEN, WORKSPACE, RunningSuite
 
 
 class Side:
@@ -74,7 +73,7 @@ class Side:
 
     async def owner_of(self, session_id: str) -> str:
         """Which instance has a live lease on the session; empty when none has."""
-        async with grpc.aio.insecure_channel(self.suite.store_internal) as channel:
+        async with connect(self.suite.store_internal, SERVICE_TOKEN) as channel:
             request = GetOwnerRequest(owner_id=OWNER, session_id=session_id)
             found = await JournalServiceStub(channel).GetOwner(request, metadata=((OWNER_KEY, OWNER),))
         return str(found.instance_id)
@@ -104,11 +103,12 @@ async def open_pair(
         "NETACLAW_MODEL_MAX_TRIES": "1",
         "NETACLAW_LEASE_SECONDS": "1",
         **environ,
+        "NETACLAW_SERVICE_TOKEN": SERVICE_TOKEN,
         "NETACLAW_DATABASE_URL": database_url,
         "NETACLAW_DATA_DIR": str(directory),
         "NETACLAW_WORKSPACES": f"{WORKSPACE}={workspace}",
     }
-    for service in ("STORE", "STORE_INTERNAL", "RUNNER", "ORCHESTRATOR", "GATEWAY"):
+    for service in ("STORE", "STORE_INTERNAL", "RUNNER", "ORCHESTRATOR", *GATEWAY_PORTS):
         settings[f"NETACLAW_{service}_PORT"] = "0"
     async with AsyncExitStack() as stack:
         ran = await stack.enter_async_context(runner.open_app(runner_settings.read(settings)))
@@ -131,7 +131,7 @@ async def _side(
         "NETACLAW_STORE_INTERNAL_ADDRESS": to_store.address,
         "NETACLAW_ORCHESTRATOR_ID": name,
     }
-    suite = RunningSuite("", stored["internal"], settings["NETACLAW_DATABASE_URL"], workspace)
+    suite = RunningSuite("", "", stored["internal"], settings["NETACLAW_DATABASE_URL"], workspace)
     side = Side(name, own, suite, to_store)
     stack.push_async_callback(side.close)
     own["NETACLAW_ORCHESTRATOR_ADDRESS"] = await (side.open() if as_process is None else side.spawn(as_process))

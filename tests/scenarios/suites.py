@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncpg
-import grpc
 
 from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
@@ -21,6 +20,7 @@ from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSe
 from netaclaw.store.v1.journal_service_pb2 import ReadEventsRequest
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw_agent.models.catalogue import ModelCatalogue, ModelSettings
+from netaclaw_chassis.channel import connect
 from netaclaw_chassis.settings import read
 from netaclaw_cli.suite import Suite, SuiteOptions
 from netaclaw_client.client import Client
@@ -35,6 +35,8 @@ from netaclaw_store.settings import StoreSettings
 
 OWNER = "local"
 WORKSPACE = "files"
+SERVICE_TOKEN = "shown between services"
+GATEWAY_PORTS = ("GATEWAY", "GATEWAY_WEB", "GATEWAY_AUTHZ")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class RunningSuite:
     """Where a running suite is reached."""
 
     gateway: str
+    web: str
+    """host:port of gRPC-Web."""
     store_internal: str
     database_url: str
     workspace: Path
@@ -81,7 +85,7 @@ class RunningSuite:
 
     async def events(self, session_id: str) -> list[ChatEvent]:
         """All durable events of a session, from the journal itself."""
-        async with grpc.aio.insecure_channel(self.store_internal) as channel:
+        async with connect(self.store_internal, SERVICE_TOKEN) as channel:
             request = ReadEventsRequest(owner_id=OWNER, session_id=session_id)
             return [event async for page in JournalServiceStub(channel).ReadEvents(request) for event in page.events]
 
@@ -112,11 +116,12 @@ async def in_process(
     """All four services on this event loop, over real sockets; workers are processes all the same."""
     settings = {
         **environ,
+        "NETACLAW_SERVICE_TOKEN": SERVICE_TOKEN,
         "NETACLAW_DATABASE_URL": database_url,
         "NETACLAW_DATA_DIR": str(data_dir),
         "NETACLAW_WORKSPACES": f"{WORKSPACE}={workspace}",
     }
-    for service in ("STORE", "STORE_INTERNAL", "RUNNER", "ORCHESTRATOR", "GATEWAY"):
+    for service in ("STORE", "STORE_INTERNAL", "RUNNER", "ORCHESTRATOR", *GATEWAY_PORTS):
         settings[f"NETACLAW_{service}_PORT"] = "0"
     async with AsyncExitStack() as stack:
         stored = await stack.enter_async_context(store.open_app(read(StoreSettings, settings)))
@@ -132,7 +137,7 @@ async def in_process(
         )
         settings["NETACLAW_ORCHESTRATOR_ADDRESS"] = orchestrated["public"]
         opened = await stack.enter_async_context(gateway.open_app(read(GatewaySettings, settings)))
-        yield RunningSuite(opened["public"], stored["internal"], database_url, workspace)
+        yield RunningSuite(opened["public"], opened["web"], stored["internal"], database_url, workspace)
 
 
 @asynccontextmanager
@@ -141,9 +146,12 @@ async def four_processes(
 ) -> AsyncIterator[RunningSuite]:
     """The suite as `netaclaw up` runs it."""
     settings = {**os.environ, **environ, "NETACLAW_DATABASE_URL": database_url}
+    settings["NETACLAW_SERVICE_TOKEN"] = SERVICE_TOKEN
     options = SuiteOptions(data_dir, {WORKSPACE: workspace}, environ=settings)
     async with Suite(options) as suite:
-        yield RunningSuite(suite.address, suite.ports("store")["internal"], database_url, workspace, suite)
+        yield RunningSuite(
+            suite.address, suite.web_address, suite.ports("store")["internal"], database_url, workspace, suite
+        )
 
 
 async def run_python(*arguments: str, **environ: str) -> tuple[int, str, str]:

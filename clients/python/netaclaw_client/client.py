@@ -14,6 +14,7 @@ from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandS
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceStub
+from netaclaw_client.credentials import KeyedChannel
 from netaclaw_client.view import SessionView
 
 if TYPE_CHECKING:  # names of the type stubs only
@@ -38,7 +39,11 @@ _OPTIONS: Sequence[tuple[str, int]] = (
 
 
 class Client:
-    """A connection to the gateway at host:port; connects lazily, reconnects by itself, closes with its context."""
+    """A connection to the gateway at host:port; connects lazily, reconnects by itself, closes with its context.
+
+    The API key is shown with every call; without one the caller is the local owner of a suite on this machine. With
+    `credentials` (grpc.ssl_channel_credentials) TLS is spoken.
+    """
 
     chat: ChatServiceAsyncStub
     sessions: SessionServiceAsyncStub
@@ -46,13 +51,19 @@ class Client:
     agents: AgentServiceAsyncStub
     tools: ToolServiceAsyncStub
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, api_key: str = "", credentials: grpc.ChannelCredentials | None = None) -> None:
         self.address = address
+        self._api_key = api_key
+        self._credentials = credentials
         self._channel: grpc.aio.Channel | None = None
 
     async def __aenter__(self) -> Self:
-        channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
-        self._channel = channel
+        if self._credentials is None:
+            bare = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+        else:
+            bare = grpc.aio.secure_channel(self.address, self._credentials, options=_OPTIONS)
+        self._channel = bare
+        channel = KeyedChannel(bare, self._api_key) if self._api_key else bare
         self.chat = ChatServiceStub(channel)
         self.sessions = SessionServiceStub(channel)
         self.commands = SessionCommandServiceStub(channel)

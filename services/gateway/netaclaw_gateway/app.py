@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 # Imported for their descriptors: reflection serves what this process has loaded, and public contracts only.
 from netaclaw.agent.v1 import agent_service_pb2 as _agent_service
 from netaclaw.chat.v1 import chat_service_pb2 as _chat_service
 from netaclaw.session.v1 import session_command_service_pb2 as _session_command_service
 from netaclaw.session.v1 import session_service_pb2 as _session_service
+from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
 from netaclaw.tool.v1 import tool_service_pb2 as _tool_service
+from netaclaw_chassis.addresses import is_loopback
 from netaclaw_chassis.channel import connect
+from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.lifecycle import Ports, StartError
 from netaclaw_chassis.server import GrpcServer, PortInUse
-from netaclaw_gateway.bridge import Bridge, Upstream
+from netaclaw_gateway.authz import Authz
+from netaclaw_gateway.bridge import Bridge
+from netaclaw_gateway.grpcweb.bridge import WebBridge
+from netaclaw_gateway.identity import Gate
+from netaclaw_gateway.limits import RequestLimit
+from netaclaw_gateway.origins import OriginPolicy
 from netaclaw_gateway.settings import Settings
+from netaclaw_gateway.upstreams import Routes, Upstream
+from netaclaw_gateway.web_server import WebServer
 
 _BY_ORCHESTRATOR = (_chat_service, _session_command_service, _tool_service)
 _BY_STORE = (_session_service, _agent_service)
@@ -28,27 +36,44 @@ _GRACE_S = 0.5
 
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[Ports]:
-    """Serve the public services of the two upstreams until the context is left.
+    """Serve the upstreams' public services until the context is left: gRPC, gRPC-Web, and a proxy's questions.
 
-    Raises StartError when the port is in use, or when the host is not a loopback address: every caller is taken for
-    the local owner.
+    Raises StartError when a port is in use; and on any address but a loopback one, when no API key exists.
     """
-    _require_loopback(settings.host)
-    orchestrator = Upstream("orchestrator", connect(settings.orchestrator_address))
-    store = Upstream("store", connect(settings.store_address))
+    async with AsyncExitStack() as stack:
+        token = settings.service_token
+        orchestrator = await stack.enter_async_context(connect(settings.orchestrator_address, token))
+        store = await stack.enter_async_context(connect(settings.store_address, token))
+        internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
+        routes = _routes(Upstream("orchestrator", orchestrator), Upstream("store", store))
+        local = is_loopback(settings.host) and not settings.keys_required
+        gate = Gate(
+            IdentityServiceStub(internal),
+            keys_required=not local,
+            per_address=RequestLimit("requests_per_second_per_address", settings.requests_per_address),
+            per_owner=RequestLimit("requests_per_second_per_owner", settings.requests_per_owner),
+        )
+        if not local:
+            await _require_keys(gate, settings.host)
+        origins = OriginPolicy(local=local, origins=settings.origins, hosts=settings.hosts)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        server = GrpcServer(host, settings.port, (), handlers=(Bridge(routes, gate),), reflect=routes.names)
+        web = WebServer(WebBridge(routes, gate, origins), settings.host, settings.web_port)
+        authz = WebServer(Authz(routes, gate, origins), "127.0.0.1", settings.authz_port)
+        try:
+            await server.start()
+            stack.push_async_callback(server.stop, _GRACE_S)
+            for each in (web, authz):
+                await each.start()
+                stack.push_async_callback(each.stop)
+        except PortInUse as error:
+            raise StartError(str(error)) from error
+        yield {"public": server.address, "web": web.address, "authz": authz.address}
+
+
+def _routes(orchestrator: Upstream, store: Upstream) -> Routes:
     routes = {name: orchestrator for module in _BY_ORCHESTRATOR for name in _service_names(module)}
-    routes |= {name: store for module in _BY_STORE for name in _service_names(module)}
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    server = GrpcServer(host, settings.port, (), handlers=(Bridge(routes),), reflect=tuple(routes))
-    try:
-        await server.start()
-    except PortInUse as error:
-        raise StartError(str(error)) from error
-    try:
-        yield {"public": server.address}
-    finally:
-        await server.stop(_GRACE_S)
-        await asyncio.gather(orchestrator.channel.close(), store.channel.close())
+    return Routes(routes | {name: store for module in _BY_STORE for name in _service_names(module)})
 
 
 def _service_names(module: object) -> list[str]:
@@ -57,10 +82,13 @@ def _service_names(module: object) -> list[str]:
     return [service.full_name for service in descriptor.services_by_name.values()]
 
 
-def _require_loopback(host: str) -> None:
+async def _require_keys(gate: Gate, host: str) -> None:
     try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise StartError(f"cannot listen on {host}: only a loopback address is served without API keys")
+        found = await gate.has_keys()
+    except NetaclawError as error:
+        raise StartError(f"cannot listen on {host}: whether there are API keys is not known: {error}") from None
+    if not found:
+        raise StartError(
+            f"cannot listen on {host}: there is no API key, and without one only a loopback address is served; "
+            "make one with `netaclaw keys create OWNER` while the suite runs on 127.0.0.1"
+        )

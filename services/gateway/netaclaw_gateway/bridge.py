@@ -5,43 +5,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 
-from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw_chassis import calls
-from netaclaw_chassis.errors import STATUS_DETAILS_KEY, NetaclawError
-from netaclaw_chassis.ids import new_id
+from netaclaw_gateway.identity import Gate
+from netaclaw_gateway.onward import onward_metadata
+from netaclaw_gateway.upstreams import Routes, Upstream, unreachable
 
 log = logging.getLogger(__name__)
 
-LOCAL_OWNER = "local"
-"""Who calls over loopback without a credential."""
-
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # quoted: these are generic for type checkers only
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-Metadata = tuple[tuple[str, str | bytes], ...]
 
-_OWN_PREFIX = "netaclaw-"
-_HOP_KEYS = frozenset({"user-agent", "content-type", "te", "host", "authorization", "cookie"})
-"""Belong to the client's connection, or are credentials, which end here."""
-_HOP_PREFIXES = (_OWN_PREFIX, "grpc-", ":")
-_SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-_SANE_HINT = re.compile(r"[A-Za-z0-9-]{1,64}")
 _REMEMBERED_METHODS = 256
 _HEADERS_WAIT_S = 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """A service behind the gateway. The channel is owned by whoever made it."""
-
-    name: str
-    channel: grpc.aio.Channel
 
 
 class Bridge(grpc.GenericRpcHandler):
@@ -52,8 +32,9 @@ class Bridge(grpc.GenericRpcHandler):
     grpc-status-details-bin, status code and words. An upstream that cannot be reached answers SERVICE_UNAVAILABLE.
     """
 
-    def __init__(self, routes: Mapping[str, Upstream]) -> None:
-        self._routes = dict(routes)
+    def __init__(self, routes: Routes, gate: Gate) -> None:
+        self._routes = routes
+        self._gate = gate
         # Bounded: clients choose the names of methods.
         self._handler = functools.lru_cache(_REMEMBERED_METHODS)(self._make_handler)
 
@@ -61,27 +42,16 @@ class Bridge(grpc.GenericRpcHandler):
         return self._handler(handler_call_details.method)
 
     def _make_handler(self, method: str) -> Handler:
-        service = method.lstrip("/").partition("/")[0]
-        upstream = self._routes.get(service)
-        if upstream is None:
-            return grpc.unary_stream_rpc_method_handler(functools.partial(_refuse, method))
-        return grpc.unary_stream_rpc_method_handler(_passing_on(method, upstream))
+        return grpc.unary_stream_rpc_method_handler(_passing_on(method, self._routes, self._gate))
 
 
-async def _refuse(method: str, request: bytes, context: Context) -> AsyncIterator[bytes]:
-    raise NetaclawError(
-        Reason.REASON_METHOD_NOT_PUBLIC,
-        "the method does not exist or is not public",
-        metadata={"method": method[:200]},
-    )
-    yield b""  # unreachable; makes this a stream
-
-
-def _passing_on(method: str, upstream: Upstream) -> Any:
-    start: Any = upstream.channel.unary_stream(method)
-
+def _passing_on(method: str, routes: Routes, gate: Gate) -> Any:
     async def pass_on(request: bytes, context: Context) -> AsyncIterator[bytes]:
-        metadata = onward_metadata(context.invocation_metadata() or ())
+        upstream = routes.find(method)
+        received = tuple(context.invocation_metadata() or ())
+        caller = await gate.admit(_credential(received), _address(context.peer()))
+        metadata = onward_metadata(received, caller.metadata())
+        start: Any = upstream.channel.unary_stream(method)
         call = start(request, timeout=context.time_remaining(), metadata=metadata)
         headers = _Headers(call, context)
         try:
@@ -143,42 +113,22 @@ class _Headers:
             return  # the call's own end says why
 
 
-def onward_metadata(received: Iterable[tuple[str, str | bytes]]) -> Metadata:
-    """What an upstream gets: identity set here and never believed, a request id, the balancer's hint, the rest."""
-    request_id = ""
-    onward: list[tuple[str, str | bytes]] = [(calls.OWNER_KEY, LOCAL_OWNER)]
-    for key, value in received:
-        if key == calls.REQUEST_KEY:
-            request_id = value if isinstance(value, str) and _SANE_REQUEST_ID.fullmatch(value) else ""
-        elif key == calls.SESSION_KEY:
-            if isinstance(value, str) and _SANE_HINT.fullmatch(value):
-                onward.append((key, value))
-        elif key not in _HOP_KEYS and not key.startswith(_HOP_PREFIXES):
-            onward.append((key, value))
-    current = calls.current()
-    onward.append((calls.REQUEST_KEY, request_id or _own_request_id(current)))
-    return tuple(onward)
+def _address(peer: str) -> str:
+    """grpc's name of a peer ("ipv4:127.0.0.1:5000", "ipv6:%5B::1%5D:5000") without its port."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
-def _own_request_id(call: calls.Call | None) -> str:
-    """The id under which this call is logged here, so that one id finds it in every log."""
-    if call is not None and _SANE_REQUEST_ID.fullmatch(call.request_id):
-        return call.request_id
-    return new_id()
+def _credential(received: Iterable[tuple[str, str | bytes]]) -> str:
+    return next((value for key, value in received if key == "authorization" and isinstance(value, str)), "")
 
 
 async def _end(method: str, upstream: Upstream, context: Context, error: grpc.aio.AioRpcError) -> NoReturn:
     """End the client's call as the upstream ended its own."""
     trailers = tuple(error.trailing_metadata() or ())
     code = error.code()
-    from_service = any(key == STATUS_DETAILS_KEY for key, _ in trailers)
-    if code is grpc.StatusCode.UNAVAILABLE and not from_service:
-        # The transport's own words name internal addresses.
-        raise NetaclawError(
-            Reason.REASON_SERVICE_UNAVAILABLE,
-            f"the {upstream.name} cannot be reached; try again",
-            metadata={"service": upstream.name},
-        ) from None
+    ours = unreachable(upstream, error)
+    if ours is not None:
+        raise ours from None
     log.info("call failed upstream", extra={"method": method, "upstream": upstream.name, "status": code.name})
     await context.abort(code, error.details() or "", trailers)
     raise AssertionError("abort raises")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
 from netaclaw.chat.v1.chat_service_pb2_grpc import add_ChatServiceServicer_to_server
 from netaclaw.session.v1.session_command_service_pb2_grpc import add_SessionCommandServiceServicer_to_server
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
+from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
 from netaclaw.store.v1.journal_service_pb2 import Notice
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
@@ -19,6 +21,7 @@ from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
+from netaclaw_orchestrator.admission import Admission, Limits
 from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
@@ -39,6 +42,9 @@ from netaclaw_orchestrator.tools import ToolServicer
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.watch import Watcher
 
+if TYPE_CHECKING:  # the stubs' async faces exist for types only
+    from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceAsyncStub
+
 PUBLIC = "public"
 CLAIMS_PER_LEASE = 5
 """Turns of dead instances are looked for so often; a turn goes on soon after its lease has run out."""
@@ -52,22 +58,12 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
     """
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.close)
-        internal = await stack.enter_async_context(connect(settings.store_internal_address))
-        public = await stack.enter_async_context(connect(settings.store_address))
-        runner = await stack.enter_async_context(connect(settings.runner_address))
+        token = settings.service_token
+        internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
+        public = await stack.enter_async_context(connect(settings.store_address, token))
+        runner = await stack.enter_async_context(connect(settings.runner_address, token))
         journal, reads = JournalServiceStub(internal), SessionServiceStub(public)
-        delegation = SubagentSettings(
-            enabled=settings.subagents_enabled,
-            max_concurrent=settings.subagent_max_concurrent,
-            max_per_turn=settings.subagent_max_per_turn,
-            timeout_seconds=settings.subagent_timeout_s,
-            max_tool_rounds=settings.subagent_max_tool_rounds,
-            stall_seconds=settings.subagent_stall_s,
-            max_tool_calls=settings.subagent_max_tool_calls,
-            max_tokens=settings.subagent_max_tokens,
-            batch_timeout_seconds=settings.subagent_batch_timeout_s,
-            batch_max_tokens=settings.subagent_batch_max_tokens,
-        )
+        delegation = _delegation(settings)
         delegations = DelegationReader(reads)
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
@@ -84,7 +80,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
-        owners = Owners(instance_id, journal, sessions)
+        owners = Owners(instance_id, journal, sessions, token)
         stack.push_async_callback(owners.close)
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
@@ -94,9 +90,14 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
         turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
-        chat = ChatServicer(turns, sessions, watcher, owners, commands=commands, delegations=delegations)
+        admission = _admission(settings, IdentityServiceStub(internal), sessions)
+        admission.start()
+        stack.push_async_callback(admission.close)
+        chat = ChatServicer(
+            turns, sessions, watcher, owners, commands=commands, delegations=delegations, admission=admission
+        )
         tools = ToolServicer(agents, delegation)
-        server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools))
+        server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)
         try:
             await server.start()
         except PortInUse as error:
@@ -124,6 +125,27 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             task.start()
             stack.push_async_callback(task.close)
         yield {PUBLIC: server.address}
+
+
+def _delegation(settings: Settings) -> SubagentSettings:
+    return SubagentSettings(
+        enabled=settings.subagents_enabled,
+        max_concurrent=settings.subagent_max_concurrent,
+        max_per_turn=settings.subagent_max_per_turn,
+        timeout_seconds=settings.subagent_timeout_s,
+        max_tool_rounds=settings.subagent_max_tool_rounds,
+        stall_seconds=settings.subagent_stall_s,
+        max_tool_calls=settings.subagent_max_tool_calls,
+        max_tokens=settings.subagent_max_tokens,
+        batch_timeout_seconds=settings.subagent_batch_timeout_s,
+        batch_max_tokens=settings.subagent_batch_max_tokens,
+    )
+
+
+def _admission(settings: Settings, identity: IdentityServiceAsyncStub, sessions: Sessions) -> Admission:
+    return Admission(
+        identity, sessions, Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
+    )
 
 
 def _servicers(chat: ChatServicer, commands: SessionCommandServicer, tools: ToolServicer) -> list[Servicer]:

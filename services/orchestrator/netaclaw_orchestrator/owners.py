@@ -28,7 +28,10 @@ MAX_CHANNELS = 64
 class Owners:
     """Stubs of other instances by address; channels are kept and closed with it."""
 
-    def __init__(self, instance_id: str, journal: JournalServiceAsyncStub, sessions: Sessions) -> None:
+    def __init__(
+        self, instance_id: str, journal: JournalServiceAsyncStub, sessions: Sessions, service_token: str = ""
+    ) -> None:
+        self._service_token = service_token
         self._instance_id = instance_id
         self._journal = journal
         self._sessions = sessions
@@ -69,7 +72,7 @@ class Owners:
         if channel is None:
             if len(self._channels) >= MAX_CHANNELS:  # instances come and go; an old one is not missed
                 self._channels.pop(next(iter(self._channels)))
-            channel = self._channels[address] = connect(address)
+            channel = self._channels[address] = connect(address, self._service_token)
         return channel
 
 

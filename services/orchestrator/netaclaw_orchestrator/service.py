@@ -16,6 +16,7 @@ from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
+from netaclaw_orchestrator.admission import Admission
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.commands import SessionCommandServicer
 from netaclaw_orchestrator.delegation.outcome import ENDED
@@ -44,7 +45,9 @@ class ChatServicer(ChatServiceServicer):
         *,
         commands: SessionCommandServicer,
         delegations: DelegationReader,
+        admission: Admission,
     ) -> None:
+        self._admission = admission
         self._turns = turns
         self._sessions = sessions
         self._watcher = watcher
@@ -54,17 +57,20 @@ class ChatServicer(ChatServiceServicer):
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         owner_id = calls.owner_id()
-        try:
-            async for events in self._turns.execute_chat(request, owner_id):
-                yield pb.ChatResponse(events=events)
-        except NetaclawError as error:
-            owner = self._owners.at(named_owner(error, context))
-            with translated():
-                async for response in owner.Chat(request, metadata=onward(owner_id)):
-                    yield response
+        with self._admission.stream():
+            self._admission.turn(owner_id, request.session_id)
+            try:
+                async for events in self._turns.execute_chat(request, owner_id):
+                    yield pb.ChatResponse(events=events)
+            except NetaclawError as error:
+                owner = self._owners.at(named_owner(error, context))
+                with translated():
+                    async for response in owner.Chat(request, metadata=onward(owner_id)):
+                        yield response
 
     async def ExecuteChat(self, request: pb.ExecuteChatRequest, context: Context) -> pb.ExecuteChatResponse:
         owner_id = calls.owner_id()
+        self._admission.turn(owner_id, request.session_id)
         try:
             return await self._turns.answer(request, owner_id)
         except NetaclawError as error:
@@ -75,12 +81,13 @@ class ChatServicer(ChatServiceServicer):
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:
         check_watch(request)
         owner_id = calls.owner_id()
-        await context.send_initial_metadata(())  # a silent stream would otherwise send no headers
-        batches = self._watcher.watch(
-            owner_id, request.targets, here=forwarded(context), session_list=request.include_session_list
-        )
-        async for events in batches:
-            yield pb.WatchResponse(events=events)
+        with self._admission.stream():
+            await context.send_initial_metadata(())  # a silent stream would otherwise send no headers
+            batches = self._watcher.watch(
+                owner_id, request.targets, here=forwarded(context), session_list=request.include_session_list
+            )
+            async for events in batches:
+                yield pb.WatchResponse(events=events)
 
     async def CancelTurn(self, request: pb.CancelTurnRequest, context: Context) -> pb.CancelTurnResponse:
         require_ids(session_id=request.session_id)

@@ -18,6 +18,8 @@ class Settings:
     runner_address: str = var("NETACLAW_RUNNER_ADDRESS", "127.0.0.1:7403")
     host: str = var("NETACLAW_ORCHESTRATOR_HOST", "127.0.0.1")
     port: int = var("NETACLAW_ORCHESTRATOR_PORT", 7404)
+    service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
+    """Shown to the other services and asked of callers; empty: none, for loopback alone."""
     instance_id: str = var("NETACLAW_ORCHESTRATOR_ID", "")
     """Empty: a new one for each process. A fixed one lets a restart expel its predecessor at once."""
     start_timeout_s: float = var("NETACLAW_START_TIMEOUT_SECONDS", 30.0)
@@ -26,6 +28,12 @@ class Settings:
     """How long an idle session keeps its lease, path and tool host."""
     heartbeat_s: float = var("NETACLAW_WATCH_HEARTBEAT_SECONDS", 15.0)
     """Idle streams carry a heartbeat event this often."""
+    streams_per_owner: int = var("NETACLAW_STREAMS_PER_OWNER", 4096)
+    """Open streams of one owner, and of one address, on this instance."""
+    turns_per_owner: int = var("NETACLAW_TURNS_PER_OWNER", 256)
+    """Running turns of one owner on this instance."""
+    key_check_s: float = var("NETACLAW_KEY_CHECK_SECONDS", 15.0)
+    """So often the keys of open streams are looked at; streams of a revoked one end then."""
     subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
     subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
     """Children of one turn at once, for agents that say nothing themselves."""
@@ -60,5 +68,9 @@ class Settings:
             raise ValueError("NETACLAW_SUBAGENT_STALL_SECONDS must be from 0 to 86400")
         if not 1 <= self.subagent_batch_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_BATCH_TIMEOUT_SECONDS must be from 1 to 86400")
+        if self.streams_per_owner < 1 or self.turns_per_owner < 1:
+            raise ValueError("NETACLAW_STREAMS_PER_OWNER and NETACLAW_TURNS_PER_OWNER must be at least 1")
+        if not 0.05 <= self.key_check_s <= 45:
+            raise ValueError("NETACLAW_KEY_CHECK_SECONDS must be from 0.05 to 45: revoked streams end within a minute")
         if not 1 <= self.subagent_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")

@@ -51,8 +51,10 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
         database = Database(url, pool)
         notices = await stack.enter_async_context(Notices(database, settings.notice_poll_seconds))
         await stack.enter_async_context(Retention(database, _retention(settings)))
-        internal = GrpcServer(settings.host, settings.internal_port, _internal(settings, database, notices))
-        public = GrpcServer(settings.host, settings.port, _public(settings, database))
+        token = settings.service_token
+        inner = _internal(settings, database, notices)
+        internal = GrpcServer(settings.host, settings.internal_port, inner, service_token=token)
+        public = GrpcServer(settings.host, settings.port, _public(settings, database), service_token=token)
         for each in (internal, public):
             try:
                 await each.start()

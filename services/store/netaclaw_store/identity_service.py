@@ -26,6 +26,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 PREFIX = "ncl_"
 _MAX_NAME = 100
+_MAX_CHECKED = 10_000
 
 
 class IdentityService(IdentityServiceServicer):
@@ -64,8 +65,31 @@ class IdentityService(IdentityServiceServicer):
         found = Violations()
         check_name(found, "key_id", request.key_id)
         found.raise_if_any()
-        await self._database.transact(lambda connection: connection.execute(SQL["revoke_key"], request.key_id))
+        known = await self._database.transact(lambda connection: connection.fetchval(SQL["revoke_key"], request.key_id))
+        if known is None:
+            raise NetaclawError(Reason.REASON_NOT_FOUND, "there is no such key")
         return p.RevokeKeyResponse()
+
+    async def ListKeys(self, request: p.ListKeysRequest, context: Context) -> p.ListKeysResponse:
+        asked = (request.owner_id, request.only_valid)
+        rows = await self._database.read(lambda connection: connection.fetch(SQL["list_keys"], *asked))
+        return p.ListKeysResponse(keys=map(_api_key, rows))
+
+    async def CheckKeys(self, request: p.CheckKeysRequest, context: Context) -> p.CheckKeysResponse:
+        found = Violations()
+        found.check(len(request.key_ids) <= _MAX_CHECKED, "key_ids", f"are more than {_MAX_CHECKED}")
+        found.raise_if_any()
+        asked = list(request.key_ids)
+        rows = await self._database.read(lambda connection: connection.fetch(SQL["check_keys"], asked))
+        return p.CheckKeysResponse(valid_key_ids=[row["key_id"] for row in rows])
+
+
+def _api_key(row: asyncpg.Record) -> p.ApiKey:
+    key = p.ApiKey(key_id=row["key_id"], owner_id=row["owner_id"], name=row["name"])
+    for field in ("create_time", "expire_time", "revoke_time"):
+        if row[field] is not None:
+            getattr(key, field).CopyFrom(timestamp(row[field]))
+    return key
 
 
 def _digest(secret: str) -> bytes:

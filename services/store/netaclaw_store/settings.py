@@ -31,6 +31,8 @@ class StoreSettings:
     """Port of the public services; 0: a free one."""
     internal_port: int = var("NETACLAW_STORE_INTERNAL_PORT", 7402)
     """Port of the journal and the keys; 0: a free one."""
+    service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
+    """What callers must show; empty: nothing, for loopback alone."""
     workspaces: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), metadata={"env": "NETACLAW_WORKSPACES"}
     )

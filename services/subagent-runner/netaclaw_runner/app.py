@@ -51,7 +51,7 @@ async def open_app(
         service = RunnerService(supervisor, hosts, max_workers=settings.max_workers)
         name = runner_pb2.DESCRIPTOR.services_by_name["RunnerService"].full_name
         servicer = Servicer(name, add_RunnerServiceServicer_to_server, service)
-        server = GrpcServer(settings.host, settings.port, [servicer])
+        server = GrpcServer(settings.host, settings.port, [servicer], service_token=settings.service_token)
         try:
             await server.start()
         except PortInUse as error:

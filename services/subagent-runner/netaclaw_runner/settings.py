@@ -28,6 +28,8 @@ class RunnerSettings:
     host: str = var("NETACLAW_RUNNER_HOST", "127.0.0.1")
     port: int = var("NETACLAW_RUNNER_PORT", 7403)
     """0: a free one."""
+    service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
+    """What callers must show; empty: nothing, for loopback alone."""
     max_workers: int = var("NETACLAW_RUNNER_MAX_WORKERS", 64)
     """Most runs at once; and, counted apart, most tool hosts."""
     max_waiting: int = var("NETACLAW_RUNNER_MAX_WAITING", 256)

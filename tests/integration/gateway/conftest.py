@@ -61,6 +61,8 @@ class Rig:
     orchestrator: Upstream
     store: Upstream
     orchestrator_server: grpc.aio.Server
+    web: str
+    """host:port of gRPC-Web."""
 
     def stream(self, method: str, request: bytes = b"", **options: Any) -> grpc.aio.UnaryStreamCall[bytes, bytes]:
         """A server-streaming call through the gateway."""
@@ -77,9 +79,11 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     orchestrator, store = Upstream(), Upstream()
     servers = [await _serve(orchestrator), await _serve(store)]
-    settings = Settings(port=0, orchestrator_address=orchestrator.address, store_address=store.address)
+    settings = Settings(
+        port=0, web_port=0, authz_port=0, orchestrator_address=orchestrator.address, store_address=store.address
+    )
     async with open_app(settings) as ports:
         channel = connect(ports["public"])
-        yield Rig(channel, orchestrator, store, servers[0])
+        yield Rig(channel, orchestrator, store, servers[0], ports["web"])
         await channel.close()
     await asyncio.gather(*(server.stop(None) for server in servers))

@@ -277,8 +277,8 @@ async def test_it_says_that_it_serves_and_reflects_public_services_only(rig: Rig
 
 
 async def test_a_port_in_use_is_one_clear_line(rig: Rig) -> None:
-    async with open_app(Settings(port=0)) as ports:
+    async with open_app(Settings(port=0, web_port=0, authz_port=0)) as ports:
         port = int(ports["public"].rpartition(":")[2])
         with pytest.raises(Exception, match=f"127.0.0.1:{port}: the port is in use"):
-            async with open_app(Settings(port=port)):
+            async with open_app(Settings(port=port, web_port=0, authz_port=0)):
                 pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from netaclaw_cli.topology import (
+    ENVOY_SERVICE,
     GATEWAY,
     ORCHESTRATOR,
     RUNNER,
@@ -38,7 +39,19 @@ def made(name: str) -> dict[str, str]:
 
 def test_the_fixed_ports_are_those_of_the_readme() -> None:
     ports = {name: tuple(wanted_ports(service, 7400).values()) for name, service in BY_NAME.items()}
-    assert ports == {STORE: (7401, 7402), RUNNER: (7403,), ORCHESTRATOR: (7404,), GATEWAY: (7400,)}
+    assert ports == {STORE: (7401, 7402), RUNNER: (7403,), ORCHESTRATOR: (7404,), GATEWAY: (7400, 7405, 7406)}
+
+
+def test_envoy_has_a_port_of_its_own_and_knows_everybody() -> None:
+    addresses = ADDRESSES | {(GATEWAY, "public"): "h:5", (GATEWAY, "authz"): "h:6"}
+    seen = environment(ENVOY_SERVICE, SECRETS, {}, wanted_ports(ENVOY_SERVICE, 7400), addresses)
+    assert seen == {
+        "NETACLAW_ENVOY_PORT": "7407",
+        "NETACLAW_ORCHESTRATOR_ADDRESS": "h:4",
+        "NETACLAW_STORE_ADDRESS": "h:1",
+        "NETACLAW_GATEWAY_ADDRESS": "h:5",
+        "NETACLAW_AUTHZ_ADDRESS": "h:6",
+    }
 
 
 def test_free_ports_are_asked_for_with_zero() -> None:

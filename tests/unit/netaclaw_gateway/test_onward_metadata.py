@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from netaclaw_chassis import calls
 from netaclaw_chassis.ids import is_id
-from netaclaw_gateway.bridge import onward_metadata
+from netaclaw_gateway.onward import onward_metadata as made
+
+
+def onward_metadata(received: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, str | bytes], ...]:
+    return made(received, ((calls.OWNER_KEY, "local"),))
 
 
 def test_an_inbound_owner_is_never_believed() -> None:

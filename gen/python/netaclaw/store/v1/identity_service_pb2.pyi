@@ -1,9 +1,10 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -51,3 +52,45 @@ class RevokeKeyRequest(_message.Message):
 class RevokeKeyResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListKeysRequest(_message.Message):
+    __slots__ = ("owner_id", "only_valid")
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    ONLY_VALID_FIELD_NUMBER: _ClassVar[int]
+    owner_id: str
+    only_valid: bool
+    def __init__(self, owner_id: _Optional[str] = ..., only_valid: _Optional[bool] = ...) -> None: ...
+
+class ListKeysResponse(_message.Message):
+    __slots__ = ("keys",)
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[ApiKey]
+    def __init__(self, keys: _Optional[_Iterable[_Union[ApiKey, _Mapping]]] = ...) -> None: ...
+
+class ApiKey(_message.Message):
+    __slots__ = ("key_id", "owner_id", "name", "create_time", "expire_time", "revoke_time")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_TIME_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    owner_id: str
+    name: str
+    create_time: _timestamp_pb2.Timestamp
+    expire_time: _timestamp_pb2.Timestamp
+    revoke_time: _timestamp_pb2.Timestamp
+    def __init__(self, key_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., name: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CheckKeysRequest(_message.Message):
+    __slots__ = ("key_ids",)
+    KEY_IDS_FIELD_NUMBER: _ClassVar[int]
+    key_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, key_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CheckKeysResponse(_message.Message):
+    __slots__ = ("valid_key_ids",)
+    VALID_KEY_IDS_FIELD_NUMBER: _ClassVar[int]
+    valid_key_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, valid_key_ids: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -45,6 +45,16 @@ class IdentityServiceStub:
                 request_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CreateKeyRequest.SerializeToString,
                 response_deserializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CreateKeyResponse.FromString,
                 _registered_method=True)
+        self.ListKeys = channel.unary_unary(
+                '/netaclaw.store.v1.IdentityService/ListKeys',
+                request_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.ListKeysRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.ListKeysResponse.FromString,
+                _registered_method=True)
+        self.CheckKeys = channel.unary_unary(
+                '/netaclaw.store.v1.IdentityService/CheckKeys',
+                request_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CheckKeysRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CheckKeysResponse.FromString,
+                _registered_method=True)
         self.RevokeKey = channel.unary_unary(
                 '/netaclaw.store.v1.IdentityService/RevokeKey',
                 request_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.RevokeKeyRequest.SerializeToString,
@@ -70,8 +80,22 @@ class IdentityServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListKeys(self, request, context):
+        """Lists keys, newest first, at most 1000; never a secret.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckKeys(self, request, context):
+        """Tells which of some keys are still in force.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RevokeKey(self, request, context):
-        """Revokes a key. Idempotent.
+        """Revokes a key. Idempotent; fails with NOT_FOUND for one that never was.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,6 +113,16 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     servicer.CreateKey,
                     request_deserializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CreateKeyRequest.FromString,
                     response_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CreateKeyResponse.SerializeToString,
+            ),
+            'ListKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKeys,
+                    request_deserializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.ListKeysRequest.FromString,
+                    response_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.ListKeysResponse.SerializeToString,
+            ),
+            'CheckKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckKeys,
+                    request_deserializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CheckKeysRequest.FromString,
+                    response_serializer=netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CheckKeysResponse.SerializeToString,
             ),
             'RevokeKey': grpc.unary_unary_rpc_method_handler(
                     servicer.RevokeKey,
@@ -151,6 +185,60 @@ class IdentityService:
             '/netaclaw.store.v1.IdentityService/CreateKey',
             netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CreateKeyRequest.SerializeToString,
             netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CreateKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netaclaw.store.v1.IdentityService/ListKeys',
+            netaclaw_dot_store_dot_v1_dot_identity__service__pb2.ListKeysRequest.SerializeToString,
+            netaclaw_dot_store_dot_v1_dot_identity__service__pb2.ListKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netaclaw.store.v1.IdentityService/CheckKeys',
+            netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CheckKeysRequest.SerializeToString,
+            netaclaw_dot_store_dot_v1_dot_identity__service__pb2.CheckKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

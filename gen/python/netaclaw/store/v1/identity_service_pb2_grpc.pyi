@@ -37,8 +37,12 @@ class IdentityServiceStub:
     """Finds the owner of a key. Fails with UNAUTHENTICATED for an unknown, expired or revoked one."""
     CreateKey: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.CreateKeyRequest, _identity_service_pb2.CreateKeyResponse]
     """Makes a key; its secret is in this answer only, a hash rests in the database."""
+    ListKeys: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.ListKeysRequest, _identity_service_pb2.ListKeysResponse]
+    """Lists keys, newest first, at most 1000; never a secret."""
+    CheckKeys: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.CheckKeysRequest, _identity_service_pb2.CheckKeysResponse]
+    """Tells which of some keys are still in force."""
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.RevokeKeyRequest, _identity_service_pb2.RevokeKeyResponse]
-    """Revokes a key. Idempotent."""
+    """Revokes a key. Idempotent; fails with NOT_FOUND for one that never was."""
 
 @_typing.type_check_only
 class IdentityServiceAsyncStub(IdentityServiceStub):
@@ -49,8 +53,12 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     """Finds the owner of a key. Fails with UNAUTHENTICATED for an unknown, expired or revoked one."""
     CreateKey: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.CreateKeyRequest, _identity_service_pb2.CreateKeyResponse]  # type: ignore[assignment]
     """Makes a key; its secret is in this answer only, a hash rests in the database."""
+    ListKeys: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.ListKeysRequest, _identity_service_pb2.ListKeysResponse]  # type: ignore[assignment]
+    """Lists keys, newest first, at most 1000; never a secret."""
+    CheckKeys: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.CheckKeysRequest, _identity_service_pb2.CheckKeysResponse]  # type: ignore[assignment]
+    """Tells which of some keys are still in force."""
     RevokeKey: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.RevokeKeyRequest, _identity_service_pb2.RevokeKeyResponse]  # type: ignore[assignment]
-    """Revokes a key. Idempotent."""
+    """Revokes a key. Idempotent; fails with NOT_FOUND for one that never was."""
 
 class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
     """API keys. Internal, on a port of its own, never through the gateway."""
@@ -72,11 +80,27 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         """Makes a key; its secret is in this answer only, a hash rests in the database."""
 
     @_abc_1.abstractmethod
+    def ListKeys(
+        self,
+        request: _identity_service_pb2.ListKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_service_pb2.ListKeysResponse, _abc.Awaitable[_identity_service_pb2.ListKeysResponse]]:
+        """Lists keys, newest first, at most 1000; never a secret."""
+
+    @_abc_1.abstractmethod
+    def CheckKeys(
+        self,
+        request: _identity_service_pb2.CheckKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_identity_service_pb2.CheckKeysResponse, _abc.Awaitable[_identity_service_pb2.CheckKeysResponse]]:
+        """Tells which of some keys are still in force."""
+
+    @_abc_1.abstractmethod
     def RevokeKey(
         self,
         request: _identity_service_pb2.RevokeKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_service_pb2.RevokeKeyResponse, _abc.Awaitable[_identity_service_pb2.RevokeKeyResponse]]:
-        """Revokes a key. Idempotent."""
+        """Revokes a key. Idempotent; fails with NOT_FOUND for one that never was."""
 
 def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

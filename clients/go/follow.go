@@ -1,0 +1,213 @@
+package netaclaw
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"iter"
+	mathrand "math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"netaclaw/client/gen/chatpb"
+	"netaclaw/client/gen/sessionpb"
+)
+
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
+	silence      = 45 * time.Second // three heartbeats: a stream that says nothing for so long is dead
+)
+
+// Follow yields a session's events after a seq until the caller stops or the context ends: each durable one once, in
+// order. Cuts, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause. Any other error
+// is yielded, and the last thing that is: OUT_OF_RANGE means that the tree has to be loaded again.
+func (c *Client) Follow(ctx context.Context, sessionID string, afterSeq int64) iter.Seq2[*chatpb.ChatEvent, error] {
+	return func(yield func(*chatpb.ChatEvent, error) bool) {
+		last, pauses := afterSeq, pause{}
+		for ctx.Err() == nil {
+			stopped, err := c.watch(ctx, sessionID, &last, func(event *chatpb.ChatEvent) bool {
+				if event.GetSeq() != 0 || event.GetHeartbeat() != nil {
+					pauses = pause{}
+				}
+				return yield(event, nil)
+			})
+			if stopped || ctx.Err() != nil {
+				return
+			}
+			if !resumable(err) {
+				yield(nil, err)
+				return
+			}
+			pauses.wait(ctx)
+		}
+	}
+}
+
+// RunTurn sends a message and yields its session's events after a seq, until its turn's `done` or `error`. It survives
+// cuts: before the first event the same request is sent again under one request id, so that it starts one turn; after
+// it, the session is followed from the last seq.
+func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, afterSeq int64) iter.Seq2[*chatpb.ChatEvent, error] {
+	return func(yield func(*chatpb.ChatEvent, error) bool) {
+		sent := proto.Clone(request).(*chatpb.ChatRequest)
+		if sent.RequestId == "" {
+			sent.RequestId = rand.Text()
+		}
+		turn, pauses := turn{last: afterSeq}, pause{}
+		take := func(event *chatpb.ChatEvent) bool { return yield(event, nil) && !turn.endedBy(event) }
+		for turn.turnID == "" && ctx.Err() == nil {
+			stopped, err := c.chat(ctx, sent, &turn, take)
+			if stopped || ctx.Err() != nil {
+				return
+			}
+			if !resumable(err) {
+				yield(nil, err)
+				return
+			}
+			pauses.wait(ctx)
+		}
+		for event, err := range c.Follow(ctx, turn.sessionID, turn.last) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !take(event) {
+				return
+			}
+		}
+	}
+}
+
+// turn is what is known of a message that was sent.
+type turn struct {
+	last              int64
+	sessionID, turnID string
+}
+
+// note: a turn is named by its user entry; receipts before it belong to the turn that was running.
+func (t *turn) note(event *chatpb.ChatEvent) {
+	if id := event.GetSessionId(); id != "" {
+		t.sessionID = id
+	}
+	if t.turnID == "" && event.GetSessionEntryAdded().GetEntry().GetKind() == sessionpb.EntryKind_ENTRY_KIND_USER {
+		t.turnID = event.GetTurnId()
+	}
+}
+
+func (t *turn) endedBy(event *chatpb.ChatEvent) bool {
+	ends := event.GetDone() != nil || event.GetError() != nil
+	return ends && t.turnID != "" && event.GetTurnId() == t.turnID
+}
+
+type stream[T any] interface{ Recv() (T, error) }
+
+func (c *Client) chat(ctx context.Context, request *chatpb.ChatRequest, turn *turn, take func(*chatpb.ChatEvent) bool) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	call, err := c.Chat.Chat(ctx, request)
+	if err != nil {
+		return false, err
+	}
+	return pump(cancel, call, func(response *chatpb.ChatResponse) (bool, error) {
+		every := func(*chatpb.ChatEvent) bool { return true }
+		return each(response.GetEvents(), &turn.last, every, take, turn.note)
+	})
+}
+
+func (c *Client) watch(ctx context.Context, sessionID string, last *int64, take func(*chatpb.ChatEvent) bool) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	target := &chatpb.WatchTarget{SessionId: sessionID, AfterSeq: *last}
+	call, err := c.Chat.Watch(ctx, &chatpb.WatchRequest{Targets: []*chatpb.WatchTarget{target}})
+	if err != nil {
+		return false, err
+	}
+	own := func(event *chatpb.ChatEvent) bool {
+		return event.GetSessionId() == "" || event.GetSessionId() == sessionID
+	}
+	return pump(cancel, call, func(response *chatpb.WatchResponse) (bool, error) {
+		return each(response.GetEvents(), last, own, take, func(*chatpb.ChatEvent) {})
+	})
+}
+
+// pump reads a stream to its end; true when the taker wants no more.
+func pump[T any](cancel context.CancelFunc, call stream[T], take func(T) (bool, error)) (bool, error) {
+	watchdog := time.AfterFunc(silence, cancel)
+	defer watchdog.Stop()
+	for {
+		response, err := call.Recv()
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		watchdog.Reset(silence)
+		if stopped, err := take(response); stopped || err != nil {
+			return stopped, err
+		}
+	}
+}
+
+// each takes what is new of some events; a *Gap is returned when one is missing, by its seq or by a heartbeat's word.
+func each(
+	events []*chatpb.ChatEvent, last *int64, own, take func(*chatpb.ChatEvent) bool, note func(*chatpb.ChatEvent),
+) (bool, error) {
+	for _, event := range events {
+		if !own(event) {
+			continue
+		}
+		note(event)
+		if told := event.GetHeartbeat().GetSeq(); told > *last {
+			return false, &Gap{Last: *last, Seq: told}
+		}
+		seq := event.GetSeq()
+		if seq > *last+1 {
+			return false, &Gap{Last: *last, Seq: seq}
+		}
+		if seq != 0 && seq <= *last {
+			continue
+		}
+		*last = max(*last, seq)
+		if !take(event) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// IsCut tells a stream that was cut on its way, or asks to be opened again; other errors are answers.
+func IsCut(err error) bool {
+	told, _ := status.FromError(err)
+	switch told.Code() {
+	case codes.Unavailable, codes.Aborted, codes.Canceled:
+		return true
+	case codes.Internal, codes.Unknown: // what a cut can look like behind a proxy; from a service these carry details
+		return len(told.Details()) == 0
+	default:
+		return false
+	}
+}
+
+func resumable(err error) bool {
+	var gap *Gap
+	return err == nil || errors.As(err, &gap) || IsCut(err)
+}
+
+// pause is exponential, with full jitter.
+type pause struct{ tries int }
+
+func (p *pause) wait(ctx context.Context) {
+	longest := min(longestPause, firstPause<<min(p.tries, 16))
+	p.tries++
+	timer := time.NewTimer(time.Duration(mathrand.Float64() * float64(longest)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

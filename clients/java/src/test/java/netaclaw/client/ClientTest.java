@@ -1,0 +1,175 @@
+package netaclaw.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.protobuf.Message;
+import com.google.protobuf.Struct;
+import com.google.protobuf.Value;
+import com.google.protobuf.util.JsonFormat;
+import io.grpc.Server;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
+import io.grpc.stub.StreamObserver;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+import java.util.function.Consumer;
+import netaclaw.chat.v1.ChatServiceGrpc;
+import netaclaw.chat.v1.ChatServiceOuterClass.ChatRequest;
+import netaclaw.chat.v1.ChatServiceOuterClass.ChatResponse;
+import netaclaw.chat.v1.ChatServiceOuterClass.WatchRequest;
+import netaclaw.chat.v1.ChatServiceOuterClass.WatchResponse;
+import netaclaw.chat.v1.Event.ChatEvent;
+import netaclaw.session.v1.EntryOuterClass.Entry;
+import netaclaw.session.v1.SessionServiceOuterClass.GetSessionTreeResponse;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** With a real delegated turn, as it was recorded: its events as they came, and the tree afterwards. */
+class ClientTest {
+  private static final Struct RECORDED = recorded();
+  private static final List<ChatEvent> EVENTS = events();
+
+  private static Struct recorded() {
+    try {
+      Struct.Builder file = Struct.newBuilder();
+      JsonFormat.parser().merge(Files.readString(Path.of("../../tests/cases/recorded-turn.json")), file);
+      return file.build();
+    } catch (java.io.IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private static List<ChatEvent> events() {
+    List<ChatEvent> found = new ArrayList<>();
+    for (Value event : RECORDED.getFieldsOrThrow("events").getListValue().getValuesList()) {
+      found.add(read(event, ChatEvent.newBuilder()).build());
+    }
+    return found;
+  }
+
+  private static <B extends Message.Builder> B read(Value value, B into) {
+    try {
+      JsonFormat.parser().merge(JsonFormat.printer().print(value), into);
+      return into;
+    } catch (com.google.protobuf.InvalidProtocolBufferException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private static View stored() {
+    View view = new View();
+    view.add(read(RECORDED.getFieldsOrThrow("tree"), GetSessionTreeResponse.newBuilder()).build());
+    return view;
+  }
+
+  private static void assertSame(View wanted, View got) {
+    assertEquals(wanted.seq(), got.seq());
+    assertEquals(wanted.leafEntryId(), got.leafEntryId());
+    assertEquals(wanted.entries().keySet(), got.entries().keySet());
+    for (Entry entry : wanted.path()) {
+      assertEquals(wanted.textOf(entry.getEntryId()), got.textOf(entry.getEntryId()));
+      assertEquals(entry.getState(), got.entries().get(entry.getEntryId()).getState());
+    }
+  }
+
+  @Test
+  void aViewOfAllEventsIsTheStoredOneAfterAnyCutsAndReplays() {
+    for (int seed = 0; seed < 50; seed++) {
+      Random random = new Random(seed);
+      View view = new View();
+      for (int at = 0; at < EVENTS.size(); at++) {
+        view.apply(EVENTS.get(at));
+        if (random.nextDouble() < 0.2) at = Math.max(-1, at - random.nextInt(10));
+      }
+      assertSame(stored(), view);
+    }
+  }
+
+  @Test
+  void anEventThatLeavesAHoleIsAGapAndChangesNothing() {
+    View view = new View();
+    ChatEvent second = EVENTS.stream().filter(event -> event.getSeq() == 2).findFirst().orElseThrow();
+    assertThrows(Gap.class, () -> view.apply(second));
+    assertEquals(0, view.seq());
+  }
+
+  @Test
+  void textIsShownWhileItIsWritten() {
+    View view = new View();
+    Set<String> seen = new HashSet<>();
+    for (ChatEvent event : EVENTS) {
+      view.apply(event);
+      seen.add(view.textOf(view.leafEntryId()));
+    }
+    assertTrue(seen.size() >= 5);
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 3, 10, 50})
+  void aTurnThatIsCutAgainAndAgainEndsAsItIsStored(int each) throws Exception {
+    Cutting service = new Cutting(each);
+    Server server = NettyServerBuilder.forAddress(new InetSocketAddress("127.0.0.1", 0)).addService(service).build().start();
+    View view = new View();
+    try (Client client = Client.connect("127.0.0.1:" + server.getPort(), null)) {
+      client.runTurn(ChatRequest.newBuilder().setContent("count").build(), 0, view::apply);
+    } finally {
+      server.shutdownNow();
+    }
+    assertSame(stored(), view);
+    assertFalse(service.asked.get(0).isEmpty());
+    assertEquals(1, new HashSet<>(service.asked).size());
+    assertTrue(service.asked.size() > 1);
+  }
+
+  @Test
+  void anAnswerIsNoCut() {
+    assertTrue(Client.isCut(new StatusRuntimeException(Status.UNAVAILABLE)));
+    assertTrue(Client.isCut(new StatusRuntimeException(Status.INTERNAL)));
+    assertFalse(Client.isCut(new StatusRuntimeException(Status.NOT_FOUND)));
+  }
+
+  /** Serves the events after a seq, and cuts each stream after a few. */
+  private static final class Cutting extends ChatServiceGrpc.ChatServiceImplBase {
+    final List<String> asked = new ArrayList<>();
+    private final int each;
+
+    Cutting(int each) {
+      this.each = each;
+    }
+
+    @Override
+    public void chat(ChatRequest request, StreamObserver<ChatResponse> answer) {
+      asked.add(request.getRequestId());
+      serve(0, asked.size() == 1 ? 0 : each, event -> answer.onNext(ChatResponse.newBuilder().addEvents(event).build()));
+      answer.onError(Status.UNAVAILABLE.asRuntimeException());
+    }
+
+    @Override
+    public void watch(WatchRequest request, StreamObserver<WatchResponse> answer) {
+      long after = request.getTargets(0).getAfterSeq();
+      serve(after, each, event -> answer.onNext(WatchResponse.newBuilder().addEvents(event).build()));
+      answer.onError(Status.UNAVAILABLE.asRuntimeException());
+    }
+
+    private void serve(long afterSeq, int most, Consumer<ChatEvent> send) {
+      int sent = 0;
+      for (ChatEvent event : EVENTS) {
+        boolean gone = event.getSeq() == 0 ? afterSeq > 0 && sent == 0 : event.getSeq() <= afterSeq;
+        if (gone || sent == most) continue;
+        send.accept(event);
+        sent++;
+      }
+    }
+  }
+}
