@@ -110,6 +110,7 @@ def usage_json(usage: Usage) -> str:
             "reasoningTokens": usage.reasoning_tokens,
             "modelCalls": usage.model_calls,
             "costMicros": usage.cost_micros,
+            "estimatedCalls": usage.estimated_calls,
         }
     )
 
