@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
 from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
@@ -219,7 +220,8 @@ class ToolCalls:
             task_id: await context.delegations.earlier(context.owner_id, context.session.session_id, task_id)
             for task_id in {spec.resume_task_id for spec in specs if spec.resume_task_id}
         }
-        plans = plan_children(specs, self._parent, earlier)
+        parent = replace(self._parent, thinking_level=context.session.thinking_level)
+        plans = plan_children(specs, parent, earlier)
         left_behind = context.batches.get(call.call_id)
         count = self._limits.admit if left_behind is None else self._limits.keep
         count(len(plans))
