@@ -130,7 +130,8 @@ class ToolLedger:
         self._seen.add(call.call_id)
         self.count += 1
         self._transcript.begin(call.call_id)
-        if self._most and self.count >= _NEAR * self._most:
+        # One call before the last at the latest: the warning then comes before an answer, not in a race with a request.
+        if self._most and self.count >= min(_NEAR * self._most, self._most - 1):
             self._desk.warn(f"{self.count} of {self._most} tool calls are used")
         return True
 
