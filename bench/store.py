@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import asyncpg
 import grpc
 
-from bench.figures import Figure, median_figure
+from bench.figures import Figure, Sample, alternate, median_figure
 from netaclaw.chat.v1.event_pb2 import ChatEvent, TodoUpdate
 from netaclaw.session.v1.entry_pb2 import AssistantBody, Entry, EntryKind, EntryState, Part, TextPart, TodoItem
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest as PublicCreate
@@ -33,6 +34,7 @@ from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw_chassis.calls import OWNER_KEY
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
+from netaclaw_chassis.lifecycle import settle
 from netaclaw_store import embedded
 from netaclaw_store.app import open_app
 from netaclaw_store.queries import SQL
@@ -69,15 +71,27 @@ class Rig:
         self, session_id: str, generation: int, batches: Sequence[Sequence[Write]], first: int = 1
     ) -> None:
         """Append the batches one after the other on one stream."""
+        await self.send(requests(session_id, generation, batches, first))
+
+    async def send(self, batches: Sequence[AppendRequest]) -> None:
+        """The same with messages made beforehand."""
         call = self.journal.Append()
-        for number, writes in enumerate(batches, start=first):
-            await call.write(
-                AppendRequest(session_id=session_id, generation=generation, append_no=number, writes=writes)
-            )
+        for request in batches:
+            await call.write(request)
             answer = await call.read()
             if answer is grpc.aio.EOF:
                 raise RuntimeError(await call.details())
         call.cancel()
+
+
+def requests(
+    session_id: str, generation: int, batches: Sequence[Sequence[Write]], first: int = 1
+) -> list[AppendRequest]:
+    """The messages that append the batches."""
+    return [
+        AppendRequest(session_id=session_id, generation=generation, append_no=number, writes=writes)
+        for number, writes in enumerate(batches, start=first)
+    ]
 
 
 @asynccontextmanager
@@ -103,6 +117,7 @@ async def rig() -> AsyncIterator[Rig]:
         made = Rig(JournalServiceStub(internal), SessionServiceStub(public), tree_bytes, bare, new_id())
         beat = HeartbeatRequest(instance_id=made.instance_id, incarnation_id=new_id(), address="127.0.0.1:1")
         await made.journal.Heartbeat(beat)
+        settle()  # as a service does when it has started
         yield made
 
 
@@ -123,19 +138,24 @@ def _entry(number: int, parent: str) -> Entry:
 
 async def append() -> Sequence[Figure]:
     """store.append: durable events per second in batches of 200. Floor: raw asyncpg with the same batches, statements
-    and commits, their parameters made beforehand."""
+    and commits. Requests and parameters are made beforehand: a writer's work is not the store's."""
     rates: list[float] = []
     floors: list[float] = []
     async with rig() as made:
         for _ in range(ROUNDS):
-            session_id, generation = await made.session()
-            batches = [[_todo(n) for n in range(BATCH)] for _ in range(BATCHES)]
-            began = time.perf_counter()
-            await made.append(session_id, generation, batches)
-            rates.append(BATCH * BATCHES / (time.perf_counter() - began))
+            rates.append(await append_rate(made))
             floors.append(await _bare_rate(made, (await made.session())[0]))
     figure = median_figure("store.append", "events/s", rates, floors, limit=0.5)
     return [replace(figure, at_least=True)]
+
+
+async def append_rate(made: Rig) -> float:
+    """Durable events per second in batches of 200."""
+    session_id, generation = await made.session()
+    batches = requests(session_id, generation, [[_todo(n) for n in range(BATCH)] for _ in range(BATCHES)])
+    began = time.perf_counter()
+    await made.send(batches)
+    return BATCH * BATCHES / (time.perf_counter() - began)
 
 
 async def _bare_rate(made: Rig, session_id: str) -> float:
@@ -245,27 +265,32 @@ async def resume() -> Sequence[Figure]:
 
 
 async def growth() -> Sequence[Figure]:
-    """store.growth: one append and one snapshot page with 1,000,000 entries in the store. Floor: with 1,000."""
-    async with rig() as made:
-        session_id, generation = await made.session()
-        await _fill(made, session_id, generation, 1_000)
-        small = await _append_and_page(made, session_id, generation, first=6)
-        template = await made.bare.fetchrow("SELECT body FROM entry WHERE session_id = $1 LIMIT 1", session_id)
+    """store.growth: one append and one snapshot page with 1,000,000 entries in the store. Floor: with 1,000, in a store
+    of its own."""
+    async with rig() as large, rig() as small:
+        samples = [await _append_and_page(made) for made in (large, small)]
+        template = await large.bare.fetchrow("SELECT body FROM entry LIMIT 1")
         assert template is not None
-        await _million(made.bare, template["body"])
-        large = await _append_and_page(made, session_id, generation, first=6 + len(small))
-    return [median_figure("store.growth", "ms", large, small, limit=1.2)]
+        await _million(large.bare, template["body"])
+        values, floors = await alternate(300, *samples, warm_up=30)
+    return [median_figure("store.growth", "ms", values, floors, limit=1.2)]
 
 
-async def _append_and_page(made: Rig, session_id: str, generation: int, *, first: int) -> list[float]:
-    times: list[float] = []
-    for number in range(200):
+async def _append_and_page(made: Rig) -> Sample:
+    """One append to a session of 1,000 entries, and the first page of its tree."""
+    session_id, generation = await made.session()
+    await _fill(made, session_id, generation, 1_000)
+    numbers = itertools.count(6)
+
+    async def sample() -> float:
+        number = next(numbers)
         began = time.perf_counter()
-        await made.append(session_id, generation, [[Write(entry=EntryWrite(entry=_entry(number, "")))]], first + number)
+        await made.append(session_id, generation, [[Write(entry=EntryWrite(entry=_entry(number, "")))]], number)
         request = GetSessionTreeRequest(session_id=session_id, page_size=200)
         await made.sessions.GetSessionTree(request, metadata=METADATA)
-        times.append((time.perf_counter() - began) * 1000)
-    return times
+        return (time.perf_counter() - began) * 1000
+
+    return sample
 
 
 async def _million(bare: asyncpg.Connection, body: bytes) -> None:
@@ -276,9 +301,10 @@ async def _million(bare: asyncpg.Connection, body: bytes) -> None:
     )
     await bare.execute(
         "INSERT INTO entry (session_id, entry_id, owner_id, entry_no, kind, state, body, body_bytes)"
-        " SELECT 'filled-' || s, 'e-' || s || '-' || n, 'other', n, 2, 2, $1, length($1)"
+        " SELECT 'filled-' || s, 'e-' || s || '-' || n, 'other', n, 2, 2, $1::bytea, length($1::bytea)"
         " FROM generate_series(1, 10000) s, generate_series(1, 100) n",
         body,
         timeout=600,
     )
     await bare.execute("VACUUM ANALYZE entry", timeout=600)
+    await bare.execute("CHECKPOINT", timeout=600)  # the filling is no part of what is measured

@@ -17,7 +17,7 @@ from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
 from netaclaw_agent.loop import user_message
 from netaclaw_agent.models.openai_request import request_body
-from netaclaw_agent.policy import SubagentSettings
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_client.client import Client
 from netaclaw_orchestrator.prelude import make_prelude
 

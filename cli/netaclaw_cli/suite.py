@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Self
 
 from netaclaw_cli import child as children
+from netaclaw_cli import local_server
 from netaclaw_cli.access import Access
 from netaclaw_cli.child import Child, ServiceFailed
+from netaclaw_cli.local_model import LocalModel
 from netaclaw_cli.logs import keep_bounded
 from netaclaw_cli.topology import ENVOY, GATEWAY, SERVICES, STORE, Service, environment, wanted_ports
 
@@ -28,6 +30,7 @@ _SLOTS_S = {"envoy": 0.3, "gateway": 0.7, "orchestrator": 1.2, "runner": 0.6}
 """How long a service may stop before the next one is asked to, too; the store has the rest."""
 _POSTMASTER_TIMEOUT_S = 5.0
 
+LOCAL_MODEL_URL = "NETACLAW_LOCAL_MODEL_URL"
 MAX_DEATHS = 5
 DEATHS_WITHIN_S = 60.0
 _FIRST_PAUSE_S = 0.2
@@ -80,6 +83,7 @@ class Suite:
         self._lock: int | None = None
         self._store_failed = False
         self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
+        self._local: LocalModel | None = None
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -97,6 +101,11 @@ class Suite:
         """host:port of Envoy, where the suite has one."""
         return self._addresses[ENVOY, "public"]
 
+    @property
+    def local_model_pid(self) -> int | None:
+        """Process id of the local model; None while it does not run."""
+        return self._local.pid if self._local is not None else None
+
     def pid(self, service: str) -> int:
         """Process id of a service."""
         return self._children[service].pid
@@ -108,6 +117,7 @@ class Suite:
     async def __aenter__(self) -> Self:
         try:
             self._prepare()
+            await self._offer_local_model()
             for service in self._services:
                 self._ports[service.name] = wanted_ports(service, self._options.base_port)
                 await self._start(service)
@@ -139,6 +149,9 @@ class Suite:
             await _gone([child], slot)
         await _gone(running, deadline - time.monotonic())
         await self._cut([child for child in running if child.exit_code is None])
+        if self._local is not None:
+            await self._local.__aexit__(None, None, None)
+            self._local = None
         if self._lock is not None:
             Access.remove(self._options.data_dir)
             os.close(self._lock)
@@ -190,12 +203,19 @@ class Suite:
         except OSError as error:
             raise ServiceFailed(f"the data directory {data_dir} is not writable: {error.strerror}") from None
 
+    async def _offer_local_model(self) -> None:
+        """Where it is installed it has an address; its process starts with the first call."""
+        if not self._options.environ.get(LOCAL_MODEL_URL) and not local_server.missing(self._options.environ):
+            self._local = await LocalModel(self._options.environ).__aenter__()
+
     async def _start(self, service: Service) -> None:
         own = {
             "NETACLAW_DATA_DIR": str(self._options.data_dir),
             "NETACLAW_SERVICE_TOKEN": self._service_token,
             "NETACLAW_WORKSPACES": ",".join(f"{name}={path}" for name, path in self._options.workspaces.items()),
         }
+        if self._local is not None:
+            own[LOCAL_MODEL_URL] = self._local.url
         if self._options.throw_away:
             own["NETACLAW_EMBEDDED_FSYNC"] = "0"
         made = environment(service, self._options.environ, own, self._ports[service.name], self._addresses)

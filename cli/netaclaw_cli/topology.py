@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 STORE, RUNNER, ORCHESTRATOR, GATEWAY, ENVOY = "store", "runner", "orchestrator", "gateway", "envoy"
 
@@ -105,11 +107,27 @@ def environment(
 ) -> dict[str, str]:
     """The environment of a service: the caller's without the others' secrets, then `own`, then its wiring."""
     kept_back = tuple(p for p in (*_MODEL_PREFIXES, *_DATABASE_PREFIXES) if p not in service.secrets)
-    made = {name: value for name, value in base.items() if not name.startswith(kept_back)}
+    keys = frozenset() if _MODEL_PREFIXES[0] in service.secrets else key_variables(base)
+    made = {name: value for name, value in base.items() if not name.startswith(kept_back) and name not in keys}
     made |= own
     made |= {variable: str(ports[name]) for name, variable in service.ports.items()}
     made |= {variable: addresses[key] for variable, key in service.addresses.items()}
     return made
+
+
+def key_variables(environ: Mapping[str, str]) -> frozenset[str]:
+    """Variables that the operator's catalogue of models names as holders of keys.
+
+    None where it cannot be read: then the services that use it do not start, and say why.
+    """
+    try:
+        document = tomllib.loads(Path(environ["NETACLAW_MODELS_FILE"].strip()).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError):
+        return frozenset()
+    providers = document.get("providers")
+    tables = providers.values() if isinstance(providers, dict) else ()
+    named = (table.get("key_env") for table in tables if isinstance(table, dict))
+    return frozenset(name for name in named if isinstance(name, str))
 
 
 def wanted_ports(service: Service, base_port: int) -> dict[str, int]:

@@ -44,6 +44,35 @@ def build_context(path: Sequence[Entry]) -> list[Message]:
     return messages
 
 
+class ContextBuilder:
+    """Builds the contexts of one session, whose path mostly grows: what was built is kept, so that a longer path costs
+    only what it has more. Not for concurrent use."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: Entry | None = None
+        self._messages: list[Message] = []
+
+    def build(self, path: Sequence[Entry]) -> list[Message]:
+        """As build_context, in a list of the caller's own; messages are shared and are treated as frozen.
+
+        What was built is taken where the path leads through the same entry at the same place: an entry has one way to
+        the root, and entries on a path do not change any more.
+        """
+        known = self._count
+        grows = 0 < known <= len(path) and path[known - 1] is self._last
+        new = path[known:] if grows else path
+        if grows and not any(_is_compaction(entry) for entry in new):
+            self._messages.extend(message for entry in new if (message := _message(entry)) is not None)
+        else:
+            self._messages = build_context(path)
+        if path and path[-1].state != EntryState.ENTRY_STATE_STREAMING:
+            self._count, self._last = len(path), path[-1]
+        else:  # an unfinished entry will say more
+            self._count, self._last = 0, None
+        return list(self._messages)
+
+
 def missing_result(call: ToolCallPart) -> str:
     """What a model is told about a call that has no result: the truth about whether it began."""
     if call.state == ToolCallState.TOOL_CALL_STATE_CANCELLED:

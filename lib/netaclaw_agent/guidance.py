@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw_agent.policy import EffectiveSubagentConfig
+from netaclaw_agent.subagent_config import EffectiveSubagentConfig
 
 SUBAGENT_GUIDANCE = """\
 # You are an in-session subagent

@@ -25,6 +25,10 @@ class ModelCall:
     thinking_level: ThinkingLevel = ThinkingLevel.THINKING_LEVEL_UNSPECIFIED
     max_output_tokens: int = 0
     """0: the provider's default."""
+    must_call_tool: bool = False
+    """The answer has to be a tool call, where the provider can be told so."""
+    session_id: str = ""
+    """Whose call it is: sessions that wait for the same provider take turns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from netaclaw.tool.v1.tool_pb2 import (
     ToolRoute,
     ToolRuntimeRoute,
 )
+from netaclaw_agent.subagent_config import EffectiveSubagentConfig, SubagentSettings
 from netaclaw_agent.tool import BoundTool, Handler, ToolBox, ToolError
 from netaclaw_agent.tools import delegation, files, shell
 from netaclaw_agent.tools.arguments import shown
@@ -31,9 +32,6 @@ from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.results import clean, cut_middle
 
 _log = logging.getLogger(__name__)
-
-MAX_CONCURRENT = 32
-"""Most children of one batch at once, whatever an agent asks for."""
 
 _DISABLED = ToolRoute.TOOL_ROUTE_DISABLED
 _WORKER_LOCAL = ToolRoute.TOOL_ROUTE_WORKER_LOCAL
@@ -58,65 +56,11 @@ class Scene(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class SubagentSettings:
-    """The operator's settings for delegation; the defaults are the floor."""
-
-    enabled: bool = True
-    max_concurrent: int = 3
-    timeout_seconds: int = 600
-    max_tool_rounds: int = 25
-    blocked_tool_names: tuple[str, ...] = (
-        delegation.DELEGATE_TASK,
-        delegation.DELEGATE_PARALLEL,
-        "clarify",
-        "memory_save",
-        "memory_recall",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveSubagentConfig:
-    """How one agent may delegate, after inheritance."""
-
-    enabled: bool
-    max_concurrent: int
-    """From 1 to MAX_CONCURRENT."""
-    timeout_seconds: int
-    """At least 1."""
-    max_tool_rounds: int
-    """At least 1."""
-    allowed_preset_agent_ids: frozenset[str] | None
-    """None: every published agent; empty: none."""
-    allowed_tool_names: frozenset[str] | None
-    """None: the parent's tools; empty: none."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Refusal:
     """One thing that speaks against a tool."""
 
     reason: str
     sources: tuple[str, ...]
-
-
-def effective_subagent_config(agent: Agent, settings: SubagentSettings) -> EffectiveSubagentConfig:
-    """An agent's delegation settings: set fields of the agent win over the operator's."""
-    own = agent.subagent_config
-
-    def number(name: str, inherited: int) -> int:
-        value: int = getattr(own, name) if own.HasField(name) else inherited
-        return max(value, 1)
-
-    presets = frozenset(own.allowed_preset_agent_ids.names) if own.HasField("allowed_preset_agent_ids") else None
-    tools = frozenset(own.allowed_tool_names.names) if own.HasField("allowed_tool_names") else None
-    return EffectiveSubagentConfig(
-        enabled=own.enabled if own.HasField("enabled") else settings.enabled,
-        max_concurrent=min(number("max_concurrent", settings.max_concurrent), MAX_CONCURRENT),
-        timeout_seconds=number("timeout_seconds", settings.timeout_seconds),
-        max_tool_rounds=number("max_tool_rounds", settings.max_tool_rounds),
-        allowed_preset_agent_ids=presets,
-        allowed_tool_names=tools,
-    )
 
 
 def main_policy(

@@ -69,7 +69,7 @@ def ask(stance: Stance, order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _become(setup: Mapping[str, Any]) -> None:
     from netaclaw_runner.sandbox import kernel, seccomp  # noqa: PLC0415  # only in the process that becomes a stance
-    from netaclaw_runner.sandbox.syscalls import architecture_of  # noqa: PLC0415
+    from netaclaw_runner.sandbox.syscalls import architecture_of  # noqa: PLC0415  # likewise
 
     stance: Stance = setup["stance"]
     interpreter, paths = sys.executable, list(setup["paths"])
@@ -92,7 +92,7 @@ def _become(setup: Mapping[str, Any]) -> None:
 
 def _within_reach_of_others(paths: list[str]) -> tuple[str, list[str]]:
     """The interpreter and our code, mounted where every user may go, in a mount namespace of this process's own."""
-    from netaclaw_runner.sandbox import kernel  # noqa: PLC0415
+    from netaclaw_runner.sandbox import kernel  # noqa: PLC0415  # only in the process that becomes a stance
 
     kernel.unshare(kernel.NEWNS)
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)

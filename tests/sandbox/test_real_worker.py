@@ -15,7 +15,8 @@ from google.protobuf.message import Message
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1 import entry_pb2
 from netaclaw.subagent.v1 import envelope_pb2 as pb
-from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
+from netaclaw_agent.policy import Scene, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_runner import protocol
 from netaclaw_runner.protocol import Line
 from netaclaw_runner.sandbox.options import LaunchOptions

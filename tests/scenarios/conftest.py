@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.postgres import PostgresServer
+from tests.scenarios.pairs import OpenPair, Pair, open_pair
 from tests.scenarios.suites import Opener, OpenSuite, RunningSuite, four_processes, in_process
 
 TOPOLOGIES = {"in_process": in_process, "four_processes": four_processes}
@@ -50,3 +51,15 @@ async def model_server() -> AsyncIterator[FakeOpenAI]:
     """A streaming OpenAI-compatible server that answers as the scripted model would."""
     async with FakeOpenAI() as server:
         yield server
+
+
+@pytest.fixture
+async def pair_of(postgres_url: str, tmp_path: Path, workspace: Path) -> OpenPair:
+    """Opens two orchestrators on one database."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+
+    def opened(*, first_as_process: bool = False, **environ: str) -> AbstractAsyncContextManager[Pair]:
+        return open_pair(postgres_url, directory, workspace, first_as_process=first_as_process, **environ)
+
+    return opened

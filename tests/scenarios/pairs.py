@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
@@ -84,6 +85,12 @@ class Pair:
 
     one: Side
     two: Side
+
+
+class OpenPair(Protocol):
+    """Opens a pair on a database of its own; keywords are further settings."""
+
+    def __call__(self, *, first_as_process: bool = False, **environ: str) -> AbstractAsyncContextManager[Pair]: ...
 
 
 @asynccontextmanager

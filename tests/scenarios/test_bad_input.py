@@ -169,7 +169,7 @@ async def test_a_request_id_with_other_content_is_refused(open_suite: OpenSuite)
 BAD_CALLS = {
     "not JSON": Call("delegate_parallel", "{tasks: 1"),
     "no tasks": Call("delegate_parallel", '{"tasks": []}'),
-    "too many tasks": Call("delegate_parallel", '{"tasks": [' + ",".join(['{"goal": "x"}'] * 17) + "]}"),
+    "too many tasks": Call("delegate_parallel", '{"tasks": [' + ",".join(['{"goal": "x"}'] * 101) + "]}"),
     "a preset without an agent": Call("delegate_task", '{"goal": "x", "mode": "preset"}'),
     "an unknown preset": Call("delegate_task", f'{{"goal": "x", "agentId": "{NOBODY}"}}'),
     "an unknown tool": Call("launch_rocket", "{}"),

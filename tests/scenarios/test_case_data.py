@@ -21,6 +21,7 @@ from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
 from netaclaw_chassis.lifecycle import StartError
+from netaclaw_client import read_content
 from netaclaw_orchestrator import answer as answer_stream
 from netaclaw_store.app import open_app
 from netaclaw_store.settings import StoreSettings
@@ -32,8 +33,7 @@ from tests.scenarios.suites import OpenSuite
 
 ARGUMENTS = json.loads((Path(__file__).parents[1] / "cases" / "store-args-01.json").read_text())["raw_arguments"]
 LEASE = {"NETACLAW_LEASE_SECONDS": "1"}
-LARGE = 700_000
-"""As much as one event may hold: no message on the wire exceeds 1 MiB."""
+LARGE = 1_000_000
 DEAF_S = 5.0
 
 
@@ -49,11 +49,11 @@ async def execute(url: str, *statements: str) -> None:
 async def test_large_events_reach_every_stream_and_a_broken_listener_misses_none(
     postgres_url: str, tmp_path: Path, workspace: Path, model_server: FakeOpenAI
 ) -> None:
-    """C46: 7 KB of ASCII, 3 KB of three-byte characters, 700 KB; then the listening connections are away for 5 s."""
+    """C46: 7 KB of ASCII, 3 KB of three-byte characters, 1 MB; then the listening connections are away for 5 s."""
     large = "y" * LARGE
 
     async def rule(request: dict[str, Any]) -> Reply:
-        return Reply([Text(large[n : n + 70_000]) for n in range(0, LARGE, 70_000)])
+        return Reply([Text(large[n : n + 100_000]) for n in range(0, LARGE, 100_000)])
 
     model_server.rule = rule
     directory = tmp_path / "data"
@@ -73,7 +73,11 @@ async def test_large_events_reach_every_stream_and_a_broken_listener_misses_none
             for each in both:
                 await each.until_kind("done", 2)
             await check_whole(pair.two.suite, client, *both)
-            assert both[1].view.text_of(answer.assistant_entry_id) == large
+            shown = both[1].view.entries[answer.assistant_entry_id].assistant.parts[0].text
+            assert (len(shown.text), shown.size_bytes) == (32 * 1024, LARGE)
+            for side in (pair.one, pair.two):
+                async with side.client() as reader:
+                    assert await read_content(reader, session_id, shown.content_id) == large
         quiet = await pair.one.suite.new_session(client)  # nobody owns it: its watchers live on notices alone
         async with followers(quiet, pair.one.suite, pair.two.suite) as both:
             await rename(pair.one, quiet, "before")
@@ -108,21 +112,23 @@ async def test_an_answer_that_no_entry_can_hold_ends_its_turn_and_the_next_messa
         async with followers(session_id, suite) as (follower,):
             events = until(chat(client, ChatRequest(session_id=session_id, content="go")), "error")
             *_, ended = await events
-            kept = follower.view.text_of(ended.error.assistant_entry_id)
+            await follower.until_kind("error")
+            parts = follower.view.entries[ended.error.assistant_entry_id].assistant.parts
+            kept = await read_content(client, session_id, parts[0].text.content_id) if parts else ""
             answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="again"))
             await follower.until_kind("done")
             await check_whole(suite, client, follower)
     assert (ended.error.reason, answer.final_content) == ("LIMIT_REACHED", "here")
-    assert "768 KiB" in ended.error.message
-    assert kept == ("" if as_arguments else piece * 7)
+    assert ("768 KiB" if as_arguments else "992 KiB") in ended.error.message
+    assert kept == ("" if as_arguments else piece * 10)
 
 
 async def test_a_turn_whose_write_the_store_refuses_goes_on_instead_of_running_for_ever(
     open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C60: whatever the reason, an owner that cannot write gives the session back, and the turn is taken over."""
-    monkeypatch.setattr(answer_stream, "MAX_ANSWER_BYTES", 16 * LARGE)
-    replies = [Reply([Text("z" * LARGE)] * 2), Reply([Text("short")])]
+    monkeypatch.setattr(answer_stream, "MAX_CALLS_BYTES", 16 * LARGE)
+    replies = [Reply([Call("list_files", json.dumps({"path": "z" * 2 * LARGE}))]), Reply([Text("short")])]
 
     async def rule(request: dict[str, Any]) -> Reply:
         return replies.pop(0)
@@ -142,11 +148,11 @@ async def test_a_turn_whose_write_the_store_refuses_goes_on_instead_of_running_f
     assert [part.text.text for part in assistant.assistant.parts] == ["short"]
 
 
-async def test_many_large_results_beside_each_other_are_cut_to_what_an_entry_can_hold(
+async def test_many_large_results_beside_each_other_are_kept_whole(
     open_suite: OpenSuite, model_server: FakeOpenAI, workspace: Path
 ) -> None:
-    """C46: twenty results of 64 KiB each make more than a message can carry; the model reads what is stored."""
-    (workspace / "large.txt").write_text(("x" * 99 + "\n") * 900)
+    """C46: twenty results of 64 KiB each make more than a message can carry; the model reads every byte of them."""
+    (workspace / "large.txt").write_text("".join(f"{n:032}\n" for n in range(1_900)))
 
     async def rule(request: dict[str, Any]) -> Reply:
         if request["messages"][-1]["role"] == "tool":
@@ -163,11 +169,16 @@ async def test_many_large_results_beside_each_other_are_cut_to_what_an_entry_can
             answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
             await follower.until_kind("done")
             await check_whole(suite, client, follower)
+            (entry, *_) = [each for each in follower.view.entries.values() if each.HasField("assistant")]
+            results = [part.tool_call.result for part in entry.assistant.parts]
+            apart = [result for result in results if result.content_id]
+            wholes = [await read_content(client, session_id, result.content_id) for result in apart]
     assert (answer.final_content, answer.tool_call_count) == ("done", 20)
     told = [m["content"] for m in model_server.requests[-1].body["messages"] if m["role"] == "tool"]
-    entries = [entry for entry in follower.view.entries.values() if entry.HasField("assistant")]
-    assert told == [part.tool_call.result.content for part in entries[0].assistant.parts]
-    assert "bytes cut here" in told[-1]
+    assert set(told) == {(workspace / "large.txt").read_text()}
+    assert wholes == [told[0]] * len(apart)
+    assert len(apart) >= 9
+    assert [result.content for result in results if not result.content_id] == [told[0]] * (20 - len(apart))
 
 
 async def rename(side: Side, session_id: str, title: str) -> None:

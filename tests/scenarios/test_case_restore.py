@@ -33,7 +33,7 @@ HELLO = [piece["t"] for piece in REPLAY["log"] if piece["ev"] == "text"]
 async def wait_for_file(path: Path) -> None:
     """Wait until a command in another process has written it."""
     async with asyncio.timeout(20):
-        while not path.exists():  # noqa: ASYNC110, ASYNC240
+        while not path.exists():  # noqa: ASYNC110, ASYNC240  # a command elsewhere makes it
             await asyncio.sleep(0.02)  # nobody tells of it
 
 
@@ -132,7 +132,7 @@ async def test_an_answer_is_shown_once_whatever_the_client_had_before(
                 reading = asyncio.create_task(history.run(from_seq=0))
                 again = asyncio.create_task(resume(suite, resumed, times=2))
                 for each in back_to_back:
-                    await each.until(lambda each=each: "".join(HELLO[:2]) in each.written)  # type: ignore[misc]
+                    await each.until(lambda each=each: "".join(HELLO[:2]) in each.written)  # type: ignore[misc]  # one use
                 half.go_on.set()
                 await turn
                 await history.until_kind("done")

@@ -72,7 +72,8 @@ async def test_one_bad_task_of_three_leaves_the_others_whole(
     assert_gone(tasks[1].worker_pid)
     results = [entry for page in pages for entry in page.entries if entry.HasField("subagent_result")]
     (result,) = results
-    assert [final.task for final in result.subagent_result.final_results] == list(tasks)
+    ends = [(final.task.task_id, final.task.state) for final in result.subagent_result.final_results]
+    assert ends == [(task.task_id, task.state) for task in tasks]
 
 
 async def test_excess_tasks_wait_in_the_queue_and_all_are_run(open_suite: OpenSuite) -> None:

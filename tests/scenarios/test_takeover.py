@@ -157,5 +157,5 @@ async def test_finished_children_are_kept_and_none_runs_twice(open_suite: OpenSu
 async def rows_show(suite: RunningSuite, table: str, column: str, value: int) -> None:
     """Wait until another process has written a row with this value or more."""
     async with asyncio.timeout(30):
-        while max((row[column] for row in await suite.rows(table, column)), default=0) < value:  # noqa: ASYNC110
+        while max((row[column] for row in await suite.rows(table, column)), default=0) < value:  # noqa: ASYNC110  # see below
             await asyncio.sleep(0.05)  # no event of ours tells of a commit by another process

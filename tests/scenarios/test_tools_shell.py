@@ -57,7 +57,7 @@ def follow(main: list[Reply], child: Callable[[Request], Reply]) -> Callable[[Re
 
 async def session_of(suite: RunningSuite, client: Client, **fields: object) -> str:
     """A session with an agent of its own."""
-    agent = Agent(name="worker", **fields)  # type: ignore[arg-type]
+    agent = Agent(name="worker", **fields)  # type: ignore[arg-type]  # fields of the message
     made = await client.agents.CreateAgent(CreateAgentRequest(agent=agent))
     return await suite.new_session(client, agent_id=made.agent.agent_id)
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import Protocol
 
 import grpc
 import pytest
@@ -22,29 +19,12 @@ from netaclaw.session.v1.session_command_service_pb2 import (
 )
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.followers import Follower, check_whole, followers
-from tests.scenarios.pairs import Pair, Side, open_pair
+from tests.scenarios.pairs import OpenPair, Side
 from tests.scenarios.reading import chat, of_kind, until
 
 DELEGATED = "in parallel: count files; search needle"
 HANDOVER_S = 10.0
 """The lease of 1 s, the next look for orphans, and the turn itself on a busy machine."""
-
-
-class OpenPair(Protocol):
-    """Opens a pair on a database of its own; keywords are further settings."""
-
-    def __call__(self, *, first_as_process: bool = False, **environ: str) -> AbstractAsyncContextManager[Pair]: ...
-
-
-@pytest.fixture
-async def pair_of(postgres_url: str, tmp_path: Path, workspace: Path) -> OpenPair:
-    directory = tmp_path / "data"
-    directory.mkdir()
-
-    def opened(*, first_as_process: bool = False, **environ: str) -> AbstractAsyncContextManager[Pair]:
-        return open_pair(postgres_url, directory, workspace, first_as_process=first_as_process, **environ)
-
-    return opened
 
 
 class Held:

@@ -2,8 +2,9 @@
 
 from netaclaw_client.client import Client
 from netaclaw_client.comparison import differences, equal
+from netaclaw_client.content import read_content
 from netaclaw_client.follow import follow, run_turn
 from netaclaw_client.retry import Backoff
 from netaclaw_client.view import Gap, SessionView
 
-__all__ = ["Backoff", "Client", "Gap", "SessionView", "differences", "equal", "follow", "run_turn"]
+__all__ = ["Backoff", "Client", "Gap", "SessionView", "differences", "equal", "follow", "read_content", "run_turn"]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from netaclaw.chat.v1.event_pb2 import ChatEvent, TokenUpdate
+from netaclaw.chat.v1.event_pb2 import ChatEvent, SubagentEvent, TokenUpdate
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Part, Session, ToolCallPart, ToolCallState
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeResponse
-from netaclaw.session.v1.subagent_pb2 import SubagentBatch, SubagentTaskState
+from netaclaw.session.v1.subagent_pb2 import SubagentBatch, SubagentBatchBody, SubagentTaskState
 from netaclaw_client.drafts import Draft, ToolOutput
 
 MAX_BATCH_EVENTS = 200
@@ -94,7 +94,10 @@ class SessionView:
             yield results.get(entry.entry_id, entry)
 
     def text_of(self, entry_id: str) -> str:
-        """Text of an assistant entry as it stands: the stored parts, else what is being written."""
+        """Text of an assistant entry as it stands: the stored parts, else what is being written.
+
+        Of a part above 64 KiB the stored entry has the first bytes; `read_content` has the whole.
+        """
         entry = self.entries.get(entry_id)
         stored = "".join(p.text.text for p in entry.assistant.parts if p.HasField("text")) if entry is not None else ""
         draft = self.drafts.get((entry_id, ""))
@@ -221,6 +224,18 @@ def _subagent_event(view: SessionView, event: ChatEvent) -> None:
         body.events.append(change.process_event)
         del body.events[:-MAX_BATCH_EVENTS]
         body.latest_event.CopyFrom(change.process_event)
+        body.process_event_count += 1
+    if change.HasField("result"):
+        _add_result(body, change)
+
+
+def _add_result(body: SubagentBatchBody, change: SubagentEvent) -> None:
+    """A task ended: its result and evidence take their places in task order."""
+    order = {item.task_id: place for place, item in enumerate(body.batch.items)}
+    body.final_results.append(change.result)
+    body.final_results.sort(key=lambda final: order.get(final.task.task_id, len(order)))
+    body.evidence_summaries.extend(change.evidence_summaries)
+    body.evidence_summaries.sort(key=lambda fact: order.get(fact.task_id, len(order)))
 
 
 def _drop_ended(view: SessionView, batch: SubagentBatch) -> None:

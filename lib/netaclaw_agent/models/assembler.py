@@ -1,8 +1,9 @@
-"""One place that turns a provider's chunks into deltas and one finished message, whatever the provider's habits.
+"""One place that turns a provider's stream into one finished message, whatever the provider's habits.
 
-Chunks are those of OpenAI-style chat completions, already decoded from JSON. Habits that are met here: identifiers
-that repeat as empty strings, that are missing or that return in later rounds; calls that share an index or have none;
-labels that say "stop" over complete calls; characters cut in halves by escapes; reasoning in fields of several names.
+Formats (`openai_stream.py`, `anthropic_stream.py`) say what came; this says what it makes. Habits that are met here:
+identifiers that repeat as empty strings, that are missing or that return in later rounds; calls that share an index or
+have none; names and arguments that come in pieces, or twice; labels that say "stop" over complete calls; characters cut
+in halves by escapes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from netaclaw.session.v1.entry_pb2 import (
     FinishReason,
@@ -25,33 +25,24 @@ from netaclaw.session.v1.entry_pb2 import (
 )
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.model import NewId, TextDelta, ThinkingDelta
-from netaclaw_agent.models.faults import ProviderError, fault_in_stream
+from netaclaw_agent.models.faults import ProviderError
+from netaclaw_agent.usage import MAX_TOKENS
 
 Delta = TextDelta | ThinkingDelta
 
-_LENGTH = FinishReason.FINISH_REASON_LENGTH
-_FILTER = FinishReason.FINISH_REASON_CONTENT_FILTER
-_CUTS = {
-    "length": _LENGTH,
-    "max_tokens": _LENGTH,
-    "model_length": _LENGTH,
-    "content_filter": _FILTER,
-    "content-filter": _FILTER,
-    "safety": _FILTER,
-}
-_FAILED_LABELS = frozenset({"error", "abort", "insufficient_system_resource"})
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-_MOST_TOKENS = 2**53
 
 
 @dataclass(slots=True)
 class _Run:
-    """Text of one kind that came without interruption."""
+    """Text of one kind that came without interruption, or a piece of reasoning with its seal."""
 
     thinking: bool
     pieces: list[str] = field(default_factory=list)
     half: str = ""
     """The first half of a character whose second half is still to come."""
+    signature: str = ""
+    redacted: str = ""
 
     def clean(self, text: str) -> str:
         if not self.half and text.isascii():
@@ -61,7 +52,7 @@ class _Run:
             return text
         if "\ud800" <= text[-1] <= "\udbff":
             text, self.half = text[:-1], text[-1]
-        return _whole_characters(text)
+        return whole_characters(text)
 
 
 @dataclass(slots=True)
@@ -72,18 +63,34 @@ class _Call:
     provider_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
+    size: int = 0
 
     @property
     def arguments(self) -> str:
         text = "".join(self.pieces)
-        return text if text.isascii() or not _HALF_CHARACTER.search(text) else _whole_characters(text)
+        return text if text.isascii() or not _HALF_CHARACTER.search(text) else whole_characters(text)
 
     @property
     def is_whole(self) -> bool:
-        return bool(self.name) and _is_json(self.arguments)
+        return bool(self.name) and self.has_whole_arguments
+
+    @property
+    def has_whole_arguments(self) -> bool:
+        # Asked for with many a fragment: the last character alone mostly settles it.
+        unfinished = self.pieces and self.pieces[0].startswith("{") and not self.pieces[-1].rstrip().endswith("}")
+        return not unfinished and _is_json(self.arguments)
+
+    def take(self, provider_id: str, name: str, arguments: str) -> None:
+        """One more fragment: an identifier that comes again is no news, a name that differs goes on."""
+        self.provider_id = self.provider_id or provider_id
+        if name and name != self.name and not self.pieces:
+            self.name = name if name.startswith(self.name) else self.name + name
+        if arguments and not (name and len(arguments) == self.size and arguments == self.arguments):
+            self.pieces.append(arguments)
+            self.size += len(arguments)
 
 
-class ChunkAssembler:
+class MessageAssembler:
     """Builds one message. Arguments are kept byte for byte as text; call ids are ours, the provider's stand beside."""
 
     def __init__(self, model: str, new_id: NewId) -> None:
@@ -100,30 +107,52 @@ class ChunkAssembler:
         self.usage = Usage(model_calls=1)
         """What the provider has reported so far."""
 
-    def add(self, chunk: object) -> list[Delta]:
-        """Take one chunk; return what it adds to text and thinking, in order.
+    def add(self, text: str, thinking: bool, deltas: list[Delta]) -> None:
+        """More text or reasoning; what can be shown of it is appended to `deltas`."""
+        run = self._run
+        if run is None or run.thinking is not thinking:
+            run = self._begin(thinking)
+        self.started = True
+        text = run.clean(text)
+        if text:
+            run.pieces.append(text)
+            deltas.append(ThinkingDelta(text) if thinking else TextDelta(text))
 
-        Raises ModelError for an error object, a label that says the call failed, and a chunk that is not an object.
-        """
-        if not isinstance(chunk, dict):
-            raise ProviderError("the model provider sent an event that is not a JSON object", usage=self.usage)
-        if chunk.get("error"):
-            raise fault_in_stream(chunk["error"], self.usage)
-        usage = chunk.get("usage")
-        if usage:
-            self._take_usage(usage)
-        choices = chunk.get("choices")
-        if not isinstance(choices, list) or not choices:
-            return []
-        choice = choices[0]
-        if not isinstance(choice, dict) or choice.get("index"):
-            return []
-        delta = choice.get("delta") or choice.get("message")
-        deltas: list[Delta] = self._take_delta(delta) if isinstance(delta, dict) else []
-        label = choice.get("finish_reason")
-        if label:
-            self._take_label(label)
-        return deltas
+    def begin_block(self) -> None:
+        """What comes next is a part of its own, even of the same kind."""
+        self._run = None
+
+    def sign(self, signature: str) -> None:
+        """More of the signature of the reasoning that came last, which may have had no text."""
+        run = self._run if self._run is not None and self._run.thinking else self._begin(True)
+        run.signature += whole_characters(signature)
+
+    def redact(self, data: str) -> None:
+        """A block of reasoning that the provider shows to itself only."""
+        self._begin(True).redacted = whole_characters(data)
+        self._run = None
+        self.started = True
+
+    def add_fragment(self, index: object, provider_id: object, name: object, arguments: object) -> None:
+        """A piece of a tool call. Arguments that are no text are written as JSON; None is no piece."""
+        provider_id = provider_id if isinstance(provider_id, str) else "" if provider_id is None else str(provider_id)
+        name = name if isinstance(name, str) else ""
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        self.started = True
+        self._call_of(index, provider_id, name, arguments).take(provider_id, name, arguments)
+
+    def end(self, cut: FinishReason = FinishReason.FINISH_REASON_UNSPECIFIED) -> None:
+        """The provider says that the answer has ended; `cut` when by length or filter, which no later word undoes."""
+        self._ended = True
+        self._cut = cut or self._cut
+
+    def count(self, **tokens: int) -> None:
+        """Tokens reported so far, by the names of Usage. Reports are totals, so the larger one stands."""
+        for name, value in tokens.items():
+            setattr(self.usage, name, max(getattr(self.usage, name), value))
 
     def message(self, *, done: bool) -> Message:
         """The finished message. `done` says that the stream ended with its own end mark.
@@ -150,69 +179,10 @@ class ChunkAssembler:
         message.finish_reason = self._cut or plain
         return message
 
-    def _take_delta(self, delta: dict[str, Any]) -> list[Delta]:
-        deltas: list[Delta] = []
-        thinking = delta.get("reasoning_content") or delta.get("reasoning")
-        if thinking and isinstance(thinking, str):
-            self._take_text(thinking, True, deltas)
-        content = delta.get("content")
-        if content:
-            if isinstance(content, str):
-                self._take_text(content, False, deltas)
-            elif isinstance(content, list):
-                self._take_content_parts(content, deltas)
-        refusal = delta.get("refusal")
-        if refusal and isinstance(refusal, str):
-            self._take_text(refusal, False, deltas)
-        fragments = delta.get("tool_calls")
-        if fragments and isinstance(fragments, list):
-            for fragment in fragments:
-                if isinstance(fragment, dict):
-                    self._take_fragment(fragment)
-        return deltas
-
-    def _take_text(self, text: str, thinking: bool, deltas: list[Delta]) -> None:
-        run = self._run
-        if run is None or run.thinking is not thinking:
-            run = self._run = _Run(thinking)
-            self._parts.append(run)
-        self.started = True
-        text = run.clean(text)
-        if text:
-            run.pieces.append(text)
-            deltas.append(ThinkingDelta(text) if thinking else TextDelta(text))
-
-    def _take_content_parts(self, content: list[object], deltas: list[Delta]) -> None:
-        for part in content:
-            if not isinstance(part, dict):
-                continue
-            thinking = part.get("thinking")
-            if isinstance(thinking, list):
-                thinking = "".join(
-                    p["text"] for p in thinking if isinstance(p, dict) and isinstance(p.get("text"), str)
-                )
-            if thinking and isinstance(thinking, str):
-                self._take_text(thinking, True, deltas)
-            elif isinstance(part.get("text"), str) and part["text"]:
-                self._take_text(part["text"], False, deltas)
-
-    def _take_fragment(self, fragment: dict[str, Any]) -> None:
-        function = fragment.get("function")
-        if not isinstance(function, dict):
-            function = {}
-        provider_id, name, arguments = fragment.get("id"), function.get("name"), function.get("arguments")
-        provider_id = provider_id if isinstance(provider_id, str) else "" if provider_id is None else str(provider_id)
-        name = name if isinstance(name, str) else ""
-        if arguments is None:
-            arguments = ""
-        elif not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        self.started = True
-        call = self._call_of(fragment.get("index"), provider_id, name, arguments)
-        call.provider_id = call.provider_id or provider_id
-        call.name = call.name or name
-        if arguments:
-            call.pieces.append(arguments)
+    def _begin(self, thinking: bool) -> _Run:
+        self._run = _Run(thinking)
+        self._parts.append(self._run)
+        return self._run
 
     def _call_of(self, index: object, provider_id: str, name: str, arguments: str) -> _Call:
         """The call that a fragment belongs to; a new one when it begins one.
@@ -234,26 +204,6 @@ class ChunkAssembler:
             self._by_index[index] = known
         return known
 
-    def _take_label(self, label: object) -> None:
-        word = label.lower() if isinstance(label, str) else ""
-        if word in _FAILED_LABELS:
-            raise ProviderError("the model provider ended the answer with an error", usage=self.usage)
-        self._ended = True
-        self._cut = _CUTS.get(word, self._cut)
-
-    def _take_usage(self, usage: object) -> None:
-        if not isinstance(usage, Mapping):
-            return
-        prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-        cached = _count(prompt, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
-        self.usage = Usage(
-            input_tokens=_count(usage, "prompt_tokens"),
-            output_tokens=_count(usage, "completion_tokens"),
-            cached_input_tokens=cached,
-            reasoning_tokens=_count(completion, "reasoning_tokens"),
-            model_calls=1,
-        )
-
 
 def _begins_another(call: _Call, provider_id: str, name: str, arguments: str) -> bool:
     """Whether a fragment begins a call although its index is taken: some servers number every call 0."""
@@ -261,16 +211,16 @@ def _begins_another(call: _Call, provider_id: str, name: str, arguments: str) ->
         return False
     if provider_id and call.provider_id:
         return provider_id != call.provider_id
-    return arguments.lstrip().startswith("{") and _is_json(call.arguments)
+    differs = bool(call.pieces) and name != call.name
+    return (differs or arguments.lstrip().startswith("{")) and call.has_whole_arguments
 
 
 def _append_text(message: Message, run: _Run) -> None:
     text = "".join(run.pieces)
-    if not text:
-        return
-    if run.thinking:
-        message.parts.append(Part(thinking=ThinkingPart(text=text)))
-    else:
+    if run.thinking and (text or run.signature or run.redacted):
+        thinking = ThinkingPart(text=text, signature=run.signature, redacted=run.redacted)
+        message.parts.append(Part(thinking=thinking))
+    elif text:
         message.parts.append(Part(text=TextPart(text=text)))
 
 
@@ -278,15 +228,15 @@ def _call_part(call: _Call) -> Part:
     return Part(
         tool_call=ToolCallPart(
             call_id=call.call_id,
-            provider_call_id=_whole_characters(call.provider_id),
-            tool_name=_whole_characters(call.name),
+            provider_call_id=whole_characters(call.provider_id),
+            tool_name=whole_characters(call.name),
             arguments_json=call.arguments,
             state=ToolCallState.TOOL_CALL_STATE_PENDING,
         )
     )
 
 
-def _whole_characters(text: str) -> str:
+def whole_characters(text: str) -> str:
     """The text with halves of characters joined; a half that stays alone cannot be UTF-8 and is replaced."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -299,8 +249,9 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _count(holder: object, key: str) -> int:
+def token_count(holder: object, key: str) -> int:
+    """A number of tokens in what a provider reported; 0 for anything that cannot be one."""
     value = holder.get(key) if isinstance(holder, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_TOKENS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKENS:
         return 0
     return int(value)

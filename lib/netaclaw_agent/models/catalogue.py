@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.model import Model, ModelError
+from netaclaw_agent.models import models_file
+from netaclaw_agent.models.anthropic_request import AnthropicOptions
+from netaclaw_agent.models.limits import Slots, StreamLimits
+from netaclaw_agent.models.models_file import ANTHROPIC, LOCAL, OPENAI, SCRIPTED, ModelsFile, Offer, Provider
+from netaclaw_agent.models.offered import OfferedModel
+from netaclaw_agent.models.openai_request import OpenAIOptions
 from netaclaw_agent.models.scripted import ScriptedModel
+from netaclaw_agent.models.unavailable import UnavailableModel
+from netaclaw_agent.usage import FREE, cost
 
 if TYPE_CHECKING:
-    from netaclaw_agent.models.openai import OpenAIModel
+    from netaclaw_agent.models.http_model import HttpModel
 
-SCRIPTED = "scripted"
-OPENAI = "openai"
+MAX_FILE_BYTES = 1024 * 1024
+NO_LOCAL_MODEL = "the local model is not installed: `netaclaw doctor` says how to get it"
+_LOCAL_WINDOW = 8_192
+_LOCAL_OPTIONS = OpenAIOptions(has_tools=False, max_output_tokens=512)
+"""It is too small to plan: offered tools, it would ramble about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,12 @@ class ModelSettings:
     total_timeout_s: float = 600.0
     max_tries: int = 3
     """Requests per call, where nothing was shown yet."""
+    max_concurrent: int = 0
+    """Calls at once to one provider from this process; 0: any number."""
+    file: ModelsFile = field(default_factory=ModelsFile)
+    """The operator's catalogue."""
+    local_url: str = ""
+    """Address of the local model's server; empty: there is none."""
 
     def __post_init__(self) -> None:
         if self.openai_base_url and not _is_http(self.openai_base_url):
@@ -42,12 +61,13 @@ class ModelSettings:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> ModelSettings:
-        """Read NETACLAW_OPENAI_* and NETACLAW_MODEL_*; unset and empty mean the default.
+        """Read NETACLAW_OPENAI_*, NETACLAW_MODEL_* and the file that NETACLAW_MODELS_FILE names; unset and empty mean
+        the default.
 
         Raises ValueError that names the variable, never its value.
         """
         floor = cls()
-        return cls(
+        made = cls(
             openai_base_url=environ.get("NETACLAW_OPENAI_BASE_URL", "").strip(),
             openai_api_key=environ.get("NETACLAW_OPENAI_API_KEY", "").strip(),
             openai_model=environ.get("NETACLAW_OPENAI_MODEL", "").strip() or floor.openai_model,
@@ -56,18 +76,50 @@ class ModelSettings:
             idle_timeout_s=_number(environ, "NETACLAW_MODEL_IDLE_TIMEOUT_S", floor.idle_timeout_s),
             total_timeout_s=_number(environ, "NETACLAW_MODEL_TOTAL_TIMEOUT_S", floor.total_timeout_s),
             max_tries=max(1, int(_number(environ, "NETACLAW_MODEL_MAX_TRIES", floor.max_tries))),
+            max_concurrent=int(_number(environ, "NETACLAW_MODEL_MAX_CONCURRENT", floor.max_concurrent)),
+            local_url=environ.get("NETACLAW_LOCAL_MODEL_URL", "").strip(),
+        )
+        path = environ.get("NETACLAW_MODELS_FILE", "").strip()
+        return replace(made, file=_read_file(Path(path), environ, made.provider)) if path else made
+
+    @property
+    def provider(self) -> Provider:
+        """The server of the `openai` model, whose limits are those of providers that set none."""
+        return Provider(
+            name=OPENAI,
+            kind=OPENAI,
+            url=_with_version(self.openai_base_url) if self.openai_base_url else "",
+            key=self.openai_api_key,
+            max_concurrent=self.max_concurrent,
+            limits=StreamLimits(self.first_token_timeout_s, self.idle_timeout_s, self.total_timeout_s),
+            max_tries=self.max_tries,
         )
 
 
 class ModelCatalogue:
-    """Names → models. `scripted` is always there; `openai` where a base URL is set, and then it is the default."""
+    """Names → models. `scripted` and `local` are always there; `openai` where a base URL is set; and what the
+    operator's file has, which wins where names are the same.
+
+    The default is the file's, else `openai` where that is, else `scripted`.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
-        self._openai: OpenAIModel | None = None
+        self._http: list[HttpModel] = []
+        self._offers: dict[str, Offer] = {}
         self._models: dict[str, Model] = {SCRIPTED: ScriptedModel(name=SCRIPTED)}
-        if settings.openai_base_url:
-            self._models[OPENAI] = self._make_openai(settings)
-        self._default = OPENAI if settings.openai_base_url else SCRIPTED
+        provider = settings.provider
+        local = replace(provider, name=LOCAL, kind=LOCAL, url=settings.local_url, key="", max_concurrent=1)
+        self._add(Offer(LOCAL, LOCAL, LOCAL, _LOCAL_WINDOW, options=_LOCAL_OPTIONS), local, Slots(1))
+        if provider.url:
+            options = models_file.habits_of(provider.url)
+            offer = Offer(OPENAI, OPENAI, settings.openai_model, settings.openai_context_window, options=options)
+            self._add(offer, provider, Slots(provider.max_concurrent))
+        slots = {name: Slots(each.max_concurrent) for name, each in settings.file.providers.items()}
+        for offer in settings.file.models.values():
+            provider = settings.file.providers[offer.provider]
+            url = settings.local_url if provider.kind == LOCAL else provider.url
+            self._add(offer, replace(provider, url=url), slots[offer.provider])
+        self._default = settings.file.default or (OPENAI if OPENAI in self._models else SCRIPTED)
 
     @property
     def default_name(self) -> str:
@@ -86,28 +138,87 @@ class ModelCatalogue:
         """
         model = self._models.get(name or self._default)
         if model is None:
-            raise ModelError("no model of that name in the catalogue", reason="MODEL_UNKNOWN", retryable=False)
+            raise ModelError(
+                f"no model of that name in the catalogue: {name[: models_file.MAX_NAME]!r}",
+                reason="MODEL_UNKNOWN",
+                retryable=False,
+            )
         return model
+
+    def cost(self, name: str, usage: Usage) -> int:
+        """What a model's tokens cost, in millionths of the catalogue's currency; the default model for an empty name.
+
+        0 for a model that has no price, or that is not in the catalogue any more. Models set `cost_micros` of what they
+        report themselves; this is for usage that comes from elsewhere.
+        """
+        offer = self._offers.get(name or self._default)
+        return cost(offer.prices if offer is not None else FREE, usage)
 
     async def close(self) -> None:
         """Close all connections. Running calls fail. Idempotent."""
-        if self._openai is not None:
-            await self._openai.close()
+        for model in self._http:
+            await model.close()
 
-    def _make_openai(self, settings: ModelSettings) -> Model:
-        # Imported here so that a process without this provider never pays for an HTTP client.
-        from netaclaw_agent.models.openai import OpenAIModel, StreamLimits  # noqa: PLC0415  # brings aiohttp
-        from netaclaw_agent.models.retry import RetryingModel  # noqa: PLC0415  # as above
+    def _add(self, offer: Offer, provider: Provider, slots: Slots) -> None:
+        self._offers[offer.name] = offer
+        if provider.kind == SCRIPTED:
+            self._models[offer.name] = ScriptedModel(name=offer.name, context_window=offer.window)
+            return
+        missing = ""
+        if provider.kind == LOCAL and not provider.url:
+            missing = NO_LOCAL_MODEL
+        elif provider.key_env and not provider.key:
+            missing = f"the key of provider {provider.name} is missing: {provider.key_env} is not set"
+        if missing:
+            self._models[offer.name] = UnavailableModel(offer.name, offer.window, missing)
+            return
+        model = _make(offer, provider)
+        self._http.append(model)
+        self._models[offer.name] = OfferedModel(model, slots=slots, prices=offer.prices, tries=provider.max_tries)
 
-        self._openai = OpenAIModel(
-            name=OPENAI,
-            base_url=_with_version(settings.openai_base_url),
-            api_key=settings.openai_api_key,
-            model=settings.openai_model,
-            context_window=settings.openai_context_window,
-            limits=StreamLimits(settings.first_token_timeout_s, settings.idle_timeout_s, settings.total_timeout_s),
+
+def _make(offer: Offer, provider: Provider) -> HttpModel:
+    # Imported here so that a process without a provider never pays for an HTTP client.
+    from netaclaw_agent.models.anthropic import AnthropicModel  # noqa: PLC0415  # brings aiohttp
+    from netaclaw_agent.models.openai import OpenAIModel  # noqa: PLC0415  # as above
+
+    if provider.kind == ANTHROPIC:
+        assert not isinstance(offer.options, OpenAIOptions)
+        return AnthropicModel(
+            name=offer.name,
+            base_url=provider.url,
+            api_key=provider.key,
+            model=offer.model,
+            context_window=offer.window,
+            limits=provider.limits,
+            options=offer.options,
         )
-        return RetryingModel(self._openai, tries=settings.max_tries)
+    assert not isinstance(offer.options, AnthropicOptions)
+    return OpenAIModel(
+        name=offer.name,
+        base_url=provider.url,
+        api_key=provider.key,
+        model=offer.model,
+        context_window=offer.window,
+        limits=provider.limits,
+        options=offer.options,
+    )
+
+
+def _read_file(path: Path, environ: Mapping[str, str], floor: Provider) -> ModelsFile:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"NETACLAW_MODELS_FILE cannot be read: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"NETACLAW_MODELS_FILE is larger than {MAX_FILE_BYTES} bytes")
+    try:
+        return models_file.parse(data.decode(), environ, floor)
+    except UnicodeDecodeError:
+        raise ValueError("NETACLAW_MODELS_FILE is not UTF-8") from None
+    except ValueError as error:
+        raise ValueError(f"NETACLAW_MODELS_FILE: {error}") from None
 
 
 def _is_http(url: str) -> bool:

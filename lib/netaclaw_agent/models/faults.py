@@ -17,6 +17,12 @@ _FINAL_NAME = re.compile(
     r"invalid|bad_?request|context_length|authenti|permission|not_?found|content_(policy|filter)|unsupported|quota",
     re.IGNORECASE,
 )
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|request_too_large|prompt is too long|input is too long"
+    r"|maximum context length|context (window|size|length)[^.]{0,40}(exceed|too)"
+    r"|exceed[^.]{0,60}context (window|size|length)",
+    re.IGNORECASE,
+)
 _RETRYABLE_4XX = (408, 429)
 
 
@@ -44,6 +50,8 @@ class ModelStalled(ModelError):
 def fault_of_status(status: int, error: object, retry_after_s: float | None = None) -> ProviderError:
     """The error for an HTTP answer other than 200. `error` is the body's error object, or None."""
     text = f"the model provider answered HTTP {status}{_in_brackets(_facts(error))}"
+    if 400 <= status < 500 and (status == 413 or _is_overflow(error)):
+        return _overflow(text)
     if 300 <= status < 500 and status not in _RETRYABLE_4XX:
         return ProviderError(text, reason="MODEL_REFUSED", retryable=False)
     return ProviderError(text, retry_after_s=retry_after_s)
@@ -53,9 +61,28 @@ def fault_in_stream(error: object, usage: Usage | None = None) -> ProviderError:
     """The error for an error object inside a stream that began well."""
     facts = _facts(error)
     text = f"the model provider reported an error in its stream{_in_brackets(facts)}"
+    if _is_overflow(error):
+        return _overflow(text, usage)
     if any(_is_final(fact) for fact in facts):
         return ProviderError(text, reason="MODEL_REFUSED", retryable=False, usage=usage)
     return ProviderError(text, usage=usage)
+
+
+def _overflow(text: str, usage: Usage | None = None) -> ProviderError:
+    return ProviderError(
+        f"the prompt does not fit into the model's window: {text}",
+        reason="CONTEXT_TOO_LONG",
+        retryable=False,
+        usage=usage,
+    )
+
+
+def _is_overflow(error: object) -> bool:
+    """Whether the prompt was too long. Some say so in words only; those are looked at and never shown."""
+    if not isinstance(error, Mapping):
+        return False
+    said = " ".join(str(error.get(key))[:1000] for key in ("type", "code", "message"))
+    return _OVERFLOW.search(said) is not None
 
 
 def _facts(error: object) -> list[str]:

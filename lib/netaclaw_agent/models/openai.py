@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping
 
-import aiohttp
-
-from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, NewId
-from netaclaw_agent.models.assembler import ChunkAssembler
-from netaclaw_agent.models.faults import ModelStalled, ProviderError, fault_of_status
-from netaclaw_agent.models.openai_request import request_body
-from netaclaw_agent.models.sse import SseParser
-
-_MAX_WHOLE_BYTES = 8 * 1024 * 1024
-_MAX_ERROR_BYTES = 64 * 1024
-_DRAIN_S = 0.05
+from netaclaw_agent.model import ModelCall
+from netaclaw_agent.models.assembler import MessageAssembler
+from netaclaw_agent.models.http_model import HttpModel
+from netaclaw_agent.models.limits import StreamLimits
+from netaclaw_agent.models.openai_request import OpenAIOptions, request_body
+from netaclaw_agent.models.openai_stream import OpenAIReader
+from netaclaw_agent.models.think_tags import ThinkTags
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """How long a call may take, in seconds."""
+class _OpenAIFormat:
+    path = "chat/completions"
 
-    first_token_s: float = 120.0
-    """From the request to the first piece of the answer."""
-    idle_s: float = 60.0
-    """Between two data events after that. Comments are not data."""
-    total_s: float = 600.0
-    """The whole call."""
+    def __init__(self, model: str, api_key: str, options: OpenAIOptions) -> None:
+        self._model = model
+        self._options = options
+        self.headers: Mapping[str, str] = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    def request(self, call: ModelCall) -> bytes:
+        return json.dumps(request_body(call, self._model, self._options), ensure_ascii=False).encode()
+
+    def reader(self, assembler: MessageAssembler) -> OpenAIReader:
+        tags = ThinkTags(self._options.reasoning_tag, opened=self._options.reasoning_tag_implied)
+        return OpenAIReader(assembler, tags)
 
 
-class OpenAIModel:
-    """One model of one OpenAI-compatible server. Its HTTP session is made at the first call and ended by close()."""
+class OpenAIModel(HttpModel):
+    """One model of one OpenAI-compatible server."""
 
     def __init__(
         self,
@@ -46,218 +42,14 @@ class OpenAIModel:
         model: str,
         context_window: int,
         limits: StreamLimits,
+        options: OpenAIOptions | None = None,
     ) -> None:
-        self._name = name
-        self._url = f"{base_url.rstrip('/')}/chat/completions"
-        self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-        if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
-        self._model = model
-        self._context_window = context_window
-        self._limits = limits
-        self._session: aiohttp.ClientSession | None = None
-        self._closed = False
-
-    @property
-    def name(self) -> str:
-        """Its name in the catalogue."""
-        return self._name
-
-    @property
-    def context_window(self) -> int:
-        """Tokens that fit, prompt and answer together."""
-        return self._context_window
-
-    async def close(self) -> None:
-        """End the HTTP session. Running and later calls fail with ModelError. Idempotent."""
-        self._closed = True
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
-
-    async def stream(self, call: ModelCall, *, new_id: NewId) -> AsyncIterator[ModelEvent]:
-        """As Model.stream. One request, no further try."""
-        assembler = ChunkAssembler(self._model, new_id)
-        watch = _Watch(self._limits, assembler)
-        response: aiohttp.ClientResponse | None = None
-        try:
-            response = await self._open(call, watch)
-            reader = _Reader(response, watch)
-            while events := await reader.next():
-                for event in events:  # decoded one by one: a broken one takes nothing from those before it
-                    for delta in assembler.add(_decode(event)):
-                        yield delta
-                watch.progress()
-            message = assembler.message(done=reader.done)
-            await _drain(response)
-            yield Finished(message)
-        except ModelError as error:
-            error.usage = assembler.usage
-            raise
-        except (aiohttp.ClientError, OSError) as error:
-            # Only the kind of failure, and no chained cause: the library's text may hold address and credentials.
-            failure = f"the connection to the model provider failed ({type(error).__name__})"
-            raise ProviderError(failure, usage=assembler.usage) from None
-        finally:
-            if response is not None:
-                # Closing ends the connection, which is what a cut call needs; a whole one leaves it for the next call.
-                if response.content.at_eof():
-                    response.release()
-                else:
-                    response.close()
-
-    async def _open(self, call: ModelCall, watch: _Watch) -> aiohttp.ClientResponse:
-        if self._closed:
-            raise ModelError("the model is closed", retryable=False)
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None),
-            )
-        body = json.dumps(request_body(call, self._model), ensure_ascii=False).encode()
-        try:
-            async with asyncio.timeout_at(watch.deadline()):
-                # A redirect would carry key and prompt to an address that nobody configured.
-                response = await self._session.post(self._url, data=body, headers=self._headers, allow_redirects=False)
-        except TimeoutError:
-            raise watch.stalled() from None
-        except ValueError:  # an address that is no URL, or that has credentials beside the key
-            raise ProviderError(
-                "the model provider's address is not usable", reason="MODEL_REFUSED", retryable=False
-            ) from None
-        if response.status != 200:
-            try:
-                raise fault_of_status(response.status, await _error_object(response, watch), _retry_after_s(response))
-            finally:
-                response.close()
-        return response
-
-
-class _Watch:
-    """The time limits of one call."""
-
-    def __init__(self, limits: StreamLimits, assembler: ChunkAssembler) -> None:
-        self._limits = limits
-        self._assembler = assembler
-        self._now = asyncio.get_running_loop().time
-        self._begin = self._last = self._now()
-
-    def deadline(self) -> float:
-        """The nearest limit, in the event loop's time."""
-        total = self._begin + self._limits.total_s
-        if self._assembler.started:
-            return min(total, self._last + self._limits.idle_s)
-        return min(total, self._begin + self._limits.first_token_s)
-
-    def progress(self) -> None:
-        """A data event was handled. The time that the reader took for it is not the provider's."""
-        self._last = self._now()
-
-    async def read(self, response: aiohttp.ClientResponse) -> bytes:
-        """The next bytes; empty at the end. Raises ModelStalled at a limit."""
-        try:
-            async with asyncio.timeout_at(self.deadline()):
-                return await response.content.readany()
-        except TimeoutError:
-            raise self.stalled() from None
-
-    def stalled(self) -> ModelStalled:
-        limits = self._limits
-        if self._now() >= self._begin + limits.total_s:
-            return ModelStalled(f"the model's answer was not finished within {limits.total_s:g} s")
-        if self._assembler.started:
-            return ModelStalled(f"the model sent nothing for {limits.idle_s:g} s")
-        return ModelStalled(f"the model sent no first token within {limits.first_token_s:g} s")
-
-
-class _Reader:
-    """The events of one answer, each the JSON text of a chunk."""
-
-    def __init__(self, response: aiohttp.ClientResponse, watch: _Watch) -> None:
-        self._response = response
-        self._watch = watch
-        self._parser = SseParser()
-        self._at_end = False
-        self.done = False
-        """The answer ended with its own end mark."""
-
-    async def next(self) -> list[bytes]:
-        """The next events that arrived together; empty at the end. Raises ModelError."""
-        if self._response.content_type == "application/json":
-            return await self._whole()
-        while not (self._at_end or self._parser.done):
-            data = await self._watch.read(self._response)
-            self._at_end = not data
-            events = self._parser.feed(data) if data else self._leftover()
-            self.done = self._parser.done
-            if events:
-                return events
-        return []
-
-    async def _whole(self) -> list[bytes]:
-        """A body without a stream, from servers that ignore `stream`."""
-        if self._at_end:
-            return []
-        self._at_end = self.done = True
-        return [await _body(self._response, self._watch, _MAX_WHOLE_BYTES)]
-
-    def _leftover(self) -> list[bytes]:
-        """What stands behind the last separator: a chunk of a server that ends without one, or a chunk cut in two."""
-        events = self._parser.finish()
-        try:
-            for event in events:
-                _decode(event)
-        except ModelError:
-            return []  # the message's own end rule reports the cut
-        return events
-
-
-def _decode(event: bytes) -> object:
-    try:
-        return json.loads(event)
-    except (ValueError, RecursionError):
-        raise ProviderError("the model provider sent an event that is not JSON") from None
-
-
-async def _body(response: aiohttp.ClientResponse, watch: _Watch, most: int) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    while size <= most and (data := await watch.read(response)):
-        pieces.append(data)
-        size += len(data)
-    return b"".join(pieces)
-
-
-async def _error_object(response: aiohttp.ClientResponse, watch: _Watch) -> object:
-    try:
-        body = json.loads(await _body(response, watch, _MAX_ERROR_BYTES))
-    except (ValueError, RecursionError, aiohttp.ClientError, OSError, ModelStalled):
-        return None  # the status alone says enough
-    return body.get("error", body) if isinstance(body, dict) else None
-
-
-async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read the end of the body, which mostly is there already, so that the connection can be used again."""
-    if response.content.at_eof():
-        return
-    try:
-        async with asyncio.timeout(_DRAIN_S):
-            await response.content.readany()
-    except (aiohttp.ClientError, OSError):
-        return  # the message is whole; the connection is closed instead
-
-
-def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
-    value = response.headers.get("Retry-After", "").strip()
-    if not value:
-        return None
-    if value.isdecimal():
-        return float(value)
-    try:
-        when = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+        """An empty key: no Authorization header is sent."""
+        super().__init__(
+            name=name,
+            base_url=base_url,
+            provider_model=model,
+            context_window=context_window,
+            limits=limits,
+            form=_OpenAIFormat(model, api_key, options or OpenAIOptions()),
+        )

@@ -1,8 +1,9 @@
-"""The delegation tools: their manifests, and delegate calls read into task specifications."""
+"""The delegation tools: their manifests, and calls of them read into what they ask for."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,9 +14,10 @@ from netaclaw_agent.tools.arguments import Arguments, shown
 
 DELEGATE_TASK: Final = "delegate_task"
 DELEGATE_PARALLEL: Final = "delegate_parallel"
+READ_RESULT: Final = "read_result"
 FAMILY: Final = "delegation"
 
-MAX_TASKS = 16
+MAX_TASKS = 100
 """Most tasks of one batch."""
 MAX_GOAL_BYTES = 8 * 1024
 MAX_CONTEXT_BYTES = 64 * 1024
@@ -24,9 +26,13 @@ MAX_TOOL_NAMES = 64
 MAX_NAME_LENGTH = 128
 """Longest agent id or tool name that is accepted, in characters."""
 TASK_NAME_LENGTH = 48
+MAX_READ_BYTES = 32 * 1024
+DEFAULT_READ_BYTES = 8 * 1024
 
 PRESET: Final = "preset"
 CLONE: Final = "clone"
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 _TASK_PROPERTIES: dict[str, dict[str, Any]] = {
     "goal": {
@@ -53,6 +59,23 @@ _TASK_PROPERTIES: dict[str, dict[str, Any]] = {
         "minimum": 1,
         "maximum": MAX_ROUNDS,
         "description": "Most model calls that the subagent may make.",
+    },
+    "resumeTaskId": {
+        "type": "string",
+        "description": (
+            "Id of an earlier task of this conversation, whatever its end: its subagent goes on with what it knows, "
+            "and goal says what to do now. Leave agentId and mode out then."
+        ),
+    },
+}
+_READ_PROPERTIES: dict[str, dict[str, Any]] = {
+    "taskId": {"type": "string", "description": "Id of an ended task of this conversation."},
+    "offset": {"type": "integer", "minimum": 0, "description": "First byte to read; 0 when absent."},
+    "limit": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MAX_READ_BYTES,
+        "description": f"Most bytes to read; {DEFAULT_READ_BYTES} when absent.",
     },
 }
 
@@ -92,6 +115,18 @@ DELEGATION_TOOLS: tuple[ToolManifest, ...] = (
         effect=ToolEffect.TOOL_EFFECT_EFFECTFUL,
         family=FAMILY,
     ),
+    ToolManifest(
+        tool_name=READ_RESULT,
+        description=(
+            "Read a range of a subagent's final result, where a delegation's report says that it was cut. Nothing else "
+            "of the subagent's work can be read."
+        ),
+        parameters_json=json.dumps(
+            {"type": "object", "properties": _READ_PROPERTIES, "required": ["taskId"], "additionalProperties": False}
+        ),
+        effect=ToolEffect.TOOL_EFFECT_PURE,
+        family=FAMILY,
+    ),
 )
 
 
@@ -110,6 +145,17 @@ class TaskSpec:
     """Tools that it may have at most, without repeats; None inherits, empty means none."""
     max_tool_rounds: int | None
     """From 1 to MAX_ROUNDS; None when the model did not say."""
+    resume_task_id: str = ""
+    """The earlier task that it goes on with; agent_id is empty then and mode has no meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """A range of a final result, in bytes of UTF-8."""
+
+    task_id: str
+    offset: int
+    limit: int
 
 
 def parse_delegation(tool_name: str, arguments_json: str) -> list[TaskSpec]:
@@ -124,6 +170,16 @@ def parse_delegation(tool_name: str, arguments_json: str) -> list[TaskSpec]:
     if len(tasks) > MAX_TASKS:
         raise ToolError(f"tasks holds {len(tasks)} tasks, but one call takes at most {MAX_TASKS}")
     return [_task(task) for task in tasks]
+
+
+def parse_read(arguments_json: str) -> ReadRange:
+    """What a read_result call asks for. Raises ToolError, and nothing else, for bad arguments."""
+    arguments = Arguments.parse(arguments_json, _READ_PROPERTIES)
+    return ReadRange(
+        task_id=_task_id(arguments, "taskId", arguments.text("taskId").strip()),
+        offset=arguments.whole("offset", 0, low=0, high=2**31 - 1),
+        limit=arguments.whole("limit", DEFAULT_READ_BYTES, low=1, high=MAX_READ_BYTES),
+    )
 
 
 def task_name(spec: TaskSpec) -> str:
@@ -146,9 +202,12 @@ def _task(arguments: Arguments) -> TaskSpec:
     _check_bytes(arguments, "goal", goal, MAX_GOAL_BYTES)
     context = arguments.text("context", "").strip()
     _check_bytes(arguments, "context", context, MAX_CONTEXT_BYTES)
+    resumed = arguments.text("resumeTaskId", "").strip()
     agent_id = _agent_id(arguments)
+    if resumed and agent_id:
+        arguments.wrong("agentId", "does not go with resumeTaskId: the task goes on with its own agent")
     mode = arguments.choice("mode", (PRESET, CLONE), PRESET if agent_id else CLONE)
-    if mode == PRESET and not agent_id:
+    if mode == PRESET and not agent_id and not resumed:
         arguments.wrong("agentId", "is missing: mode preset needs the id of an allowed agent")
     if mode == CLONE and agent_id:
         arguments.wrong("agentId", "does not go with mode clone: leave one of the two out")
@@ -160,7 +219,14 @@ def _task(arguments: Arguments) -> TaskSpec:
         mode=mode,
         tool_names=_tool_names(arguments, arguments.texts("toolNames")),
         max_tool_rounds=rounds if arguments.has("maxToolRounds") else None,
+        resume_task_id=_task_id(arguments, "resumeTaskId", resumed) if resumed else "",
     )
+
+
+def _task_id(arguments: Arguments, name: str, value: str) -> str:
+    if len(value) > MAX_NAME_LENGTH or not _ID.fullmatch(value):
+        arguments.wrong(name, "is not a task's id: ids stand in the reports of delegations")
+    return value
 
 
 def _agent_id(arguments: Arguments) -> str:

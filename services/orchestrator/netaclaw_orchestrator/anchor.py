@@ -18,7 +18,10 @@ from netaclaw.session.v1.entry_pb2 import (
     ToolCallState,
     ToolResult,
 )
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import EntryWrite, EventWrite, Write
+from netaclaw_agent.usage import add_usage
+from netaclaw_orchestrator.large_content import at_rest, inline_results, set_aside
 
 
 class AnchorEntry:
@@ -26,6 +29,7 @@ class AnchorEntry:
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
+        self._settled = inline_results(entry)
 
     @property
     def entry_id(self) -> str:
@@ -56,9 +60,20 @@ class AnchorEntry:
         """Which try of the model call this is."""
         return self.entry.assistant.attempt
 
+    @property
+    def open_calls(self) -> set[str]:
+        """Ids of its calls that have no result."""
+        calls = (part.tool_call for part in self.entry.assistant.parts if part.WhichOneof("part") == "tool_call")
+        return {call.call_id for call in calls if not call.HasField("result")}
+
     def begin_again(self) -> None:
-        """The model call is made once more in the same entry: its owner died, or its text cannot stand."""
+        """The model call is made once more in the same entry: its owner died in it, and what it cost died with it."""
         self.entry.assistant.attempt += 1
+        self.spent(Usage(model_calls=1, estimated_calls=1))
+
+    def spent(self, usage: Usage) -> None:
+        """Add what an attempt at the model call has cost."""
+        add_usage(self.entry.assistant.usage, usage)
 
     def message(self) -> Message:
         """The finished entry as the model's message, with the calls as they stand."""
@@ -80,7 +95,7 @@ class AnchorEntry:
         body.parts.extend(message.parts)
         body.agent_id = agent_id
         body.model = message.model or model
-        body.usage.CopyFrom(message.usage)
+        self.spent(message.usage)
         body.finish_reason = message.finish_reason
         self.entry.state = EntryState.ENTRY_STATE_COMPLETE
 
@@ -109,11 +124,16 @@ class AnchorEntry:
         if not any(part.batch_reference == reference for part in parts):
             place = next(n for n, part in enumerate(parts) if part.tool_call.call_id == call_id)
             parts.insert(place + 1, Part(batch_reference=reference))
-        return self.write()
+        return self._write()
 
-    def write(self, *, quiet: bool = False) -> Write:
-        """The entry as it stands now."""
-        return Write(entry=EntryWrite(entry=self.entry, quiet=quiet))
+    def writes(self, *, quiet: bool = False) -> list[Write]:
+        """The entry as it stands now, behind the large texts that it names for the first time."""
+        contents = set_aside(self.entry, self._settled)
+        self._settled = inline_results(self.entry)
+        return [*contents, self._write(quiet=quiet)]
+
+    def _write(self, *, quiet: bool = False) -> Write:
+        return Write(entry=EntryWrite(entry=at_rest(self.entry), quiet=quiet))
 
     def event(self, **payload: object) -> ChatEvent:
         """An event that hangs on the entry; payload is one member of the event oneof."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from netaclaw.chat.v1.event_pb2 import (
-    AssistantStreamDelta,
     AssistantStreamEnd,
     AssistantStreamStart,
     ChatEvent,
     StreamChannel,
 )
 from netaclaw.session.v1.entry_pb2 import Message, Part, TextPart, ThinkingPart
-from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta, ThinkingDelta
+from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta
 from netaclaw_orchestrator.publisher import Publisher
 
-MAX_ANSWER_BYTES = 768 * 1024
-"""An answer is one entry, and an entry travels in one message of at most 1 MiB."""
+MAX_ANSWER_BYTES = 992 * 1024
+"""Text and thinking: while they are being written, the text so far travels in one message of at most 1 MiB."""
+MAX_CALLS_BYTES = 768 * 1024
+"""Arguments of an answer's calls: they stand in the entry, which travels in one message."""
 
 
 class AnswerStream:
@@ -36,28 +37,29 @@ class AnswerStream:
 
     def add(self, event: ModelEvent) -> None:
         """Publish a delta, or keep the finished message. Raises ModelError for an answer that no entry can hold."""
-        size = event.message.ByteSize() if isinstance(event, Finished) else len(event.text.encode()) + self._bytes
-        if size > MAX_ANSWER_BYTES:
-            raise ModelError(
-                f"the answer is larger than {MAX_ANSWER_BYTES // 1024} KiB", reason="LIMIT_REACHED", retryable=False
-            )
-        if not self._started:
-            self._started = True
-            self._live(assistant_stream_start=AssistantStreamStart(attempt=self._attempt, model=self._model))
+        if isinstance(event, Finished):
+            words, arguments = _sizes(event.message)
+            _check("the answer is", words, MAX_ANSWER_BYTES)
+            _check("the arguments of its calls are", arguments, MAX_CALLS_BYTES)
+            self._start()
+            self.message = event.message
+            return
+        size = len(event.text) if event.text.isascii() else len(event.text.encode())
+        _check("the answer is", size + self._text_bytes + self._thinking_bytes, MAX_ANSWER_BYTES)
+        self._start()
         if isinstance(event, TextDelta):
             self._delta(StreamChannel.STREAM_CHANNEL_TEXT, self._text_bytes, event.text)
             self._text.append(event.text)
-            self._text_bytes += len(event.text.encode())
-        elif isinstance(event, ThinkingDelta):
+            self._text_bytes += size
+        else:
             self._delta(StreamChannel.STREAM_CHANNEL_THINKING, self._thinking_bytes, event.text)
             self._thinking.append(event.text)
-            self._thinking_bytes += len(event.text.encode())
-        elif isinstance(event, Finished):
-            self.message = event.message
+            self._thinking_bytes += size
 
-    @property
-    def _bytes(self) -> int:
-        return self._text_bytes + self._thinking_bytes
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            self._live(assistant_stream_start=AssistantStreamStart(attempt=self._attempt, model=self._model))
 
     def end(self) -> None:
         """No more deltas of this attempt."""
@@ -74,10 +76,13 @@ class AnswerStream:
         return parts
 
     def _delta(self, channel: StreamChannel, offset: int, text: str) -> None:
-        self._live(
-            assistant_stream_delta=AssistantStreamDelta(
-                channel=channel, attempt=self._attempt, offset=offset, text=text
-            )
+        self._publisher.text(
+            text,
+            turn_id=self._turn_id,
+            entry_id=self._entry_id,
+            channel=channel,
+            attempt=self._attempt,
+            offset=offset,
         )
 
     def _live(self, **payload: object) -> None:
@@ -88,3 +93,14 @@ class AnswerStream:
                 **payload,  # type: ignore[arg-type]  # one member of the event oneof
             )
         )
+
+
+def _sizes(message: Message) -> tuple[int, int]:
+    """Bytes of text and thinking, and of everything else."""
+    words = sum(len(part.text.text.encode()) + len(part.thinking.text.encode()) for part in message.parts)
+    return words, message.ByteSize() - words
+
+
+def _check(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise ModelError(f"{what} larger than {limit // 1024} KiB", reason="LIMIT_REACHED", retryable=False)

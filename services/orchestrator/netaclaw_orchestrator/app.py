@@ -15,7 +15,7 @@ from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw.tool.v1.tool_service_pb2_grpc import add_ToolServiceServicer_to_server
 from netaclaw_agent.models.catalogue import ModelCatalogue
-from netaclaw_agent.policy import SubagentSettings
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
@@ -25,8 +25,10 @@ from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.live_session import Services
 from netaclaw_orchestrator.owners import Owners
 from netaclaw_orchestrator.prelude import Preludes
@@ -60,18 +62,28 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         delegation = SubagentSettings(
             enabled=settings.subagents_enabled,
             max_concurrent=settings.subagent_max_concurrent,
+            max_per_turn=settings.subagent_max_per_turn,
             timeout_seconds=settings.subagent_timeout_s,
             max_tool_rounds=settings.subagent_max_tool_rounds,
+            stall_seconds=settings.subagent_stall_s,
+            max_tool_calls=settings.subagent_max_tool_calls,
+            max_tokens=settings.subagent_max_tokens,
+            batch_timeout_seconds=settings.subagent_batch_timeout_s,
+            batch_max_tokens=settings.subagent_batch_max_tokens,
         )
+        delegations = DelegationReader(reads)
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
         stack.push_async_callback(fetcher.close)
+        contents = Contents(reads)
         services = Services(
             instance_id=instance_id,
             journal=journal,
             runner=RunnerServiceStub(runner),
             models=models,
             preludes=Preludes(delegation),
+            delegations=delegations,
+            contents=contents,
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
@@ -80,16 +92,16 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
         agents = AgentServiceStub(public)
-        summaries = BranchSummaries(journal, agents, models, sessions)
+        summaries = BranchSummaries(journal, agents, models, sessions, contents)
         commands = SessionCommandServicer(
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
-        turns = ChatTurns(instance_id, journal, sessions, watcher)
+        turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
         limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
-        admission = Admission(IdentityServiceStub(internal), sessions, limits)
-        admission.start()
-        stack.push_async_callback(admission.close)
-        chat = ChatServicer(turns, sessions, watcher, owners, commands, admission=admission)
+        admission = await stack.enter_async_context(Admission(IdentityServiceStub(internal), sessions, limits))
+        chat = ChatServicer(
+            turns, sessions, watcher, owners, commands=commands, delegations=delegations, admission=admission
+        )
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)
         try:
@@ -109,7 +121,8 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             session_list.noticed(notice)
 
         interval_s = instance.lease_s / CLAIMS_PER_LEASE
-        recovery = Recovery(instance_id, journal, sessions, TreeReader(journal, reads), interval_s=interval_s)
+        tree = TreeReader(journal, reads, delegations)
+        recovery = Recovery(instance_id, journal, sessions, tree, interval_s=interval_s)
         for task in (
             NoticeReader(journal, instance_id, noticed),
             Checkpoints(journal, sessions.owned),

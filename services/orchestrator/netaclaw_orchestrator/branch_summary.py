@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import BranchSummaryBody, Entry, EntryKind, EntryState, Session
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import EntryWrite, LeafWrite, ReadPathRequest, Write
 from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import text_of, user_message
@@ -17,6 +19,7 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.sessions import Sessions
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -31,6 +34,14 @@ SYSTEM = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary, and what its model call has cost."""
+
+    text: str
+    usage: Usage
+
+
 class BranchSummaries:
     """Writes summaries under a lease that the caller holds."""
 
@@ -40,14 +51,16 @@ class BranchSummaries:
         agents: AgentServiceAsyncStub,
         models: ModelCatalogue,
         sessions: Sessions,
+        contents: Contents,
     ) -> None:
         self._journal = journal
         self._agents = agents
         self._models = models
         self._sessions = sessions
+        self._contents = contents
 
-    async def summarize(self, owner_id: str, session: Session, leaf_entry_id: str, instructions: str) -> str:
-        """Sum up what stands between the session's leaf and the path to another entry; empty when nothing does.
+    async def summarize(self, owner_id: str, session: Session, leaf_entry_id: str, instructions: str) -> Summary | None:
+        """Sum up what stands between the session's leaf and the path to another entry; None when nothing does.
 
         Raises NetaclawError with the model's reason when there is no summary; nothing has been changed then.
         """
@@ -55,19 +68,19 @@ class BranchSummaries:
         kept = {entry.entry_id for entry in await self._path(owner_id, session.session_id, leaf_entry_id)}
         branch = [entry for entry in old_path if entry.entry_id not in kept]
         if not branch:
-            return ""
+            return None
         asked = "Sum up the conversation above." + (f" Keep in mind: {instructions}" if instructions else "")
         call = ModelCall(system=SYSTEM, messages=[*build_context(branch), user_message(asked)])
         try:
             model = self._models.get(await self._model_name(owner_id, session.agent_id))
-            text = await _answer(model, call)
+            found = await _answer(model, call)
         except ModelError as error:
             raise NetaclawError(Reason.REASON_MODEL_UNAVAILABLE, f"no summary: {error}") from error
-        if not text:
+        if not found.text:
             raise NetaclawError(Reason.REASON_MODEL_UNAVAILABLE, "no summary: the model's answer was empty")
-        return text.encode()[:MAX_SUMMARY_BYTES].decode(errors="ignore")
+        return Summary(found.text.encode()[:MAX_SUMMARY_BYTES].decode(errors="ignore"), found.usage)
 
-    async def write(self, owner_id: str, session: Session, generation: int, new_leaf_id: str, summary: str) -> None:
+    async def write(self, owner_id: str, session: Session, generation: int, new_leaf_id: str, summary: Summary) -> None:
         """Put the summary behind the new leaf, and the leaf on it."""
         entry = Entry(
             entry_id=new_id(),
@@ -75,7 +88,9 @@ class BranchSummaries:
             parent_entry_id=new_leaf_id,
             kind=EntryKind.ENTRY_KIND_BRANCH_SUMMARY,
             state=EntryState.ENTRY_STATE_COMPLETE,
-            branch_summary=BranchSummaryBody(summary=summary, from_entry_id=session.leaf_entry_id),
+            branch_summary=BranchSummaryBody(
+                summary=summary.text, from_entry_id=session.leaf_entry_id, usage=summary.usage
+            ),
         )
         publisher = self._sessions.publisher(session.session_id, owner_id)
         writer = JournalWriter(
@@ -90,7 +105,9 @@ class BranchSummaries:
     async def _path(self, owner_id: str, session_id: str, leaf_entry_id: str) -> list[Entry]:
         request = ReadPathRequest(owner_id=owner_id, session_id=session_id, leaf_entry_id=leaf_entry_id)
         with translated():
-            return [entry async for page in self._journal.ReadPath(request) for entry in page.entries]
+            entries = [entry async for page in self._journal.ReadPath(request) for entry in page.entries]
+        await self._contents.fill(owner_id, session_id, entries)
+        return entries
 
     async def _model_name(self, owner_id: str, agent_id: str) -> str:
         if not agent_id:
@@ -101,10 +118,10 @@ class BranchSummaries:
         return found.agent.model
 
 
-async def _answer(model: Model, call: ModelCall) -> str:
-    text = ""
+async def _answer(model: Model, call: ModelCall) -> Summary:
+    found = Summary("", Usage())
     async with aclosing(model.stream(call, new_id=new_id)) as events:  # type: ignore[type-var]  # a generator
         async for event in events:
             if isinstance(event, Finished):
-                text = text_of(event.message).strip()
-    return text
+                found = Summary(text_of(event.message).strip(), event.message.usage)
+    return found

@@ -15,6 +15,7 @@ from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.sessions import Sessions, begin_request
 from netaclaw_orchestrator.turn import Waiting
@@ -36,11 +37,13 @@ class ChatTurns:
         journal: JournalServiceAsyncStub,
         sessions: Sessions,
         watcher: Watcher,
+        contents: Contents,
     ) -> None:
         self._instance_id = instance_id
         self._journal = journal
         self._sessions = sessions
         self._watcher = watcher
+        self._contents = contents
 
     async def execute_chat(
         self, request: ChatRequest | ExecuteChatRequest, owner_id: str
@@ -118,7 +121,10 @@ class ChatTurns:
                 fold(response, entries, event)
         last = entries.get(response.assistant_entry_id)
         if last is not None:
-            response.final_content = _cut(_text(last))
+            whole = Entry()
+            whole.CopyFrom(last)  # the event is others' as well
+            await self._contents.fill(owner_id, response.session_id, [whole])
+            response.final_content = _cut(_text(whole))
         return response
 
     async def _queued(

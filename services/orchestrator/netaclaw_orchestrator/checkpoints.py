@@ -11,6 +11,7 @@ import grpc
 
 from netaclaw.chat.v1.event_pb2 import StreamChannel
 from netaclaw.store.v1.journal_service_pb2 import AppendRequest, AppendResponse, Draft
+from netaclaw_orchestrator.background import Background
 
 if TYPE_CHECKING:  # the stubs' async faces and the sessions exist for types only
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
@@ -26,23 +27,16 @@ MAX_REQUEST_BYTES = 768 * 1024
 DraftCall = grpc.aio.StreamStreamCall[AppendRequest, AppendResponse]
 
 
-class Checkpoints:
+class Checkpoints(Background):
     """Writes drafts of all owned sessions together, not waiting for the disk; a lost one is replaced by the next."""
 
     def __init__(self, journal: JournalServiceAsyncStub, owned: Callable[[], Iterable[LiveSession]]) -> None:
         self._journal = journal
         self._owned = owned
         self._call: DraftCall | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to write, until `close`."""
-        self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await super().close()
         if self._call is not None:
             self._call.cancel()
 

@@ -18,12 +18,11 @@ from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
+from netaclaw_orchestrator.owners import Owners, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.validation import check_id, require_ids
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceAsyncStub
     from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
@@ -97,13 +96,21 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         try:
             generation = await self._acquire(request.session_id, owner_id)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.commands_at(named_owner(error, context))
             with translated():
                 return await owner.SwitchLeaf(request, metadata=onward(owner_id))
+        try:
+            return await self._switch_leaf(request, owner_id, generation)
+        finally:
+            await self._sessions.give_back(request.session_id, generation)
+
+    async def _switch_leaf(
+        self, request: pb.SwitchLeafRequest, owner_id: str, generation: int
+    ) -> pb.SwitchLeafResponse:
         with translated():
             reading = GetSessionRequest(session_id=request.session_id)
             session = (await self._reads.GetSession(reading, metadata=calls.outgoing(owner_id))).session
-        summary = ""
+        summary = None
         if request.summarize:
             summary = await self._summaries.summarize(owner_id, session, request.leaf_entry_id, request.instructions)
         with translated():
@@ -115,7 +122,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             )
             done = await self._journal.SwitchLeaf(asked, metadata=calls.outgoing())
         self._publish(request.session_id, done.events)
-        if summary:
+        if summary is not None:
             await self._summaries.write(owner_id, session, generation, request.leaf_entry_id, summary)
         with translated():
             tree = GetSessionTreeRequest(session_id=request.session_id)
@@ -144,14 +151,17 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         try:
             generation = await self._acquire(request.session_id, owner_id)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.commands_at(named_owner(error, context))
             with translated():
                 return await owner.DeleteBranch(request, metadata=onward(owner_id))
         asked = journal_pb.DeleteBranchRequest(
             owner_id=owner_id, session_id=request.session_id, generation=generation, entry_id=request.entry_id
         )
-        with translated():
-            done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
+        try:
+            with translated():
+                done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
+        finally:
+            await self._sessions.give_back(request.session_id, generation)
         self._publish(request.session_id, done.events)
         return pb.DeleteBranchResponse(session=done.session, deleted_count=done.deleted_count)
 
@@ -187,13 +197,6 @@ class SessionCommandServicer(SessionCommandServiceServicer):
 
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
         self._sessions.publish(session_id, events)
-
-    def _named_owner(self, error: NetaclawError, context: Context) -> SessionCommandServiceAsyncStub:
-        """The owner that a refused command names. Raises the error again when there is none, or it was passed on."""
-        address = owner_address(error)
-        if not address or forwarded(context):
-            raise error
-        return self._owners.commands_at(address)
 
     async def _acquire(self, session_id: str, owner_id: str) -> int:
         """The lease's generation of an idle session. Raises TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND."""

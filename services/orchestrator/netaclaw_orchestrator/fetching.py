@@ -11,6 +11,7 @@ import grpc
 
 from netaclaw.store.v1.journal_service_pb2 import Notice, NoticesRequest, ReadEventsRequest
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_orchestrator.background import Background
 from netaclaw_orchestrator.journal import read_events
 from netaclaw_orchestrator.publisher import Publisher
 
@@ -55,23 +56,13 @@ class Fetcher:
             publisher.close()  # its readers watch again and meet the same error, or a better time
 
 
-class NoticeReader:
+class NoticeReader(Background):
     """Listens to the store's notices and hands each to `on_notice`, reconnecting for ever."""
 
     def __init__(self, journal: JournalServiceAsyncStub, instance_id: str, on_notice: Callable[[Notice], None]) -> None:
         self._journal = journal
         self._instance_id = instance_id
         self._on_notice = on_notice
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to listen, until `close`."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         while True:

@@ -76,6 +76,8 @@ class JournalWriter:
     async def append(self, *writes: Write) -> None:
         """Commit the writes atomically, in order after all earlier ones, and publish their events.
 
+        Large contents among them may be committed before the others, since together they may not fit a message.
+
         Returns when they are committed and published. Raises NetaclawError: STALE_GENERATION when another owner has
         the session, DATABASE_UNAVAILABLE or SERVICE_UNAVAILABLE when the store stays away; after an error every later
         append fails the same way. Cancelling the caller does not take the writes back.
@@ -83,13 +85,20 @@ class JournalWriter:
         await asyncio.shield(self.post(*writes))
 
     def post(self, *writes: Write) -> asyncio.Future[None]:
-        """As append, without waiting; the future may be dropped, since a failure shows at every later append."""
+        """As append, without waiting; the future may be dropped, since a failure shows at every later append.
+
+        A waiter that is cancelled takes the future along, not the writes.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
             done.set_exception(self._failure)
             done.exception()
             return done
-        self._waiting.append(_Waiting(writes, sum(write.ByteSize() for write in writes), done))
+        parts = [[write] for write in writes if write.HasField("content")]  # may go ahead: nothing names them yet
+        parts.append([write for write in writes if not write.HasField("content")])
+        futures = [*(asyncio.get_running_loop().create_future() for _ in parts[1:]), done]
+        for part, future in zip(parts, futures, strict=True):
+            self._waiting.append(_Waiting(part, sum(write.ByteSize() for write in part), future))
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run())
         return done
@@ -111,7 +120,7 @@ class JournalWriter:
         while self._waiting:
             batch = self._take()
             try:
-                response = await self._send([write for waiting in batch for write in waiting.writes])
+                response = await self._send(_current([write for waiting in batch for write in waiting.writes]))
                 events = await self._events_of(response)
             except NetaclawError as error:
                 self._fail(error, batch)
@@ -121,7 +130,8 @@ class JournalWriter:
                 return
             self._publisher.durable(events)
             for waiting in batch:
-                waiting.done.set_result(None)
+                if not waiting.done.done():  # cancelled with its waiter
+                    waiting.done.set_result(None)
 
     def _take(self) -> list[_Waiting]:
         """As many whole appends as fit into one message; at least one."""
@@ -178,8 +188,9 @@ class JournalWriter:
         self._failure = error
         log.warning("journal lost", extra={"session_id": self._session_id, "reason": error.reason_name})
         for waiting in [*batch, *self._waiting]:
-            waiting.done.set_exception(error)
-            waiting.done.exception()  # a caller that was cancelled will not look
+            if not waiting.done.done():  # cancelled with its waiter
+                waiting.done.set_exception(error)
+                waiting.done.exception()  # a caller that was cancelled will not look
         self._waiting.clear()
         self._drop_call()
 
@@ -187,6 +198,25 @@ class JournalWriter:
         if self._call is not None:
             self._call.cancel()
             self._call = None
+
+
+def _current(writes: Sequence[Write]) -> list[Write]:
+    """Without rows that a later write of the same message puts anew; events and entries all stand."""
+    seen: set[tuple[str, int]] = set()
+    kept: list[Write] = []
+    for write in reversed(writes):
+        kind = write.WhichOneof("write")
+        if kind == "subagent_task":
+            row = (write.subagent_task.task.task_id, -1)
+        elif kind == "subagent_entry":
+            row = (write.subagent_entry.task_id, write.subagent_entry.n)
+        else:
+            kept.append(write)
+            continue
+        if row not in seen:
+            seen.add(row)
+            kept.append(write)
+    return kept[::-1]
 
 
 async def read_events(stub: JournalServiceAsyncStub, request: ReadEventsRequest) -> AsyncIterator[ReadEventsResponse]:

@@ -24,9 +24,13 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ReadPathRequest,
     ReleaseSessionRequest,
 )
+from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_orchestrator.anchor import AnchorEntry
+from netaclaw_orchestrator.delegation.outcome import LeftBehind
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter, translated
+from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall, Prelude, Preludes
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.tool_host import ToolHost
@@ -54,6 +58,8 @@ class Services:
     runner: RunnerServiceAsyncStub
     models: ModelCatalogue
     preludes: Preludes
+    delegations: DelegationReader
+    contents: Contents
     idle_s: float
 
 
@@ -74,6 +80,7 @@ class LiveSession:
         self.host: ToolHost | None = None
         self.path: list[Entry] = []
         """The path to the leaf where the last turn left it."""
+        self.contexts = ContextBuilder()
         self.prelude: Prelude | None = None
         """The agent of the last turn, made ready."""
         self.session: Session | None = None
@@ -102,11 +109,13 @@ class LiveSession:
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> Turn:
         """Go on with the turn of a dead owner, or end it as interrupted when that has failed too often."""
         path = await reads.path(self.owner_id, self.session_id)
-        batches = await reads.unfinished_batches(self.owner_id, self.session_id, claimed.turn_id)
-        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches)
+        await self._services.contents.fill(self.owner_id, self.session_id, path)
         anchor = None
         if path and path[-1].HasField("assistant") and path[-1].turn_id == claimed.turn_id:
             anchor = AnchorEntry(path.pop())
+        calls = anchor.open_calls if anchor is not None else set()
+        batches = await reads.batches(self.owner_id, self.session_id, claimed.turn_id, calls) if calls else {}
+        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches)
         turn = Turn(context, path, anchor)
         self.turn = turn
         self.waiting = {each.request_id: _waiting(each) for each in claimed.queued}
@@ -119,7 +128,7 @@ class LiveSession:
         else:
             if anchor is not None and anchor.streaming:
                 anchor.begin_again()
-                self.writer.post(anchor.write())
+                self.writer.post(*anchor.writes())
             turn.start()
         return turn
 
@@ -144,7 +153,7 @@ class LiveSession:
 
     async def renew(self, generation: int) -> None:
         """Write under a newer lease from now on."""
-        await self.writer.close()
+        before = self.writer
         self.writer = JournalWriter(
             self._services.journal,
             self.publisher,
@@ -152,6 +161,7 @@ class LiveSession:
             session_id=self.session_id,
             generation=generation,
         )
+        await before.close()
 
     async def close(self, *, lost: bool = False) -> None:
         """Stop what runs without ending it, write out what is queued, end the tool host, give the lease back.
@@ -167,13 +177,7 @@ class LiveSession:
             await self.host.close()
         if lost:
             return
-        release = ReleaseSessionRequest(
-            instance_id=self._services.instance_id, session_id=self.session_id, generation=self.writer.generation
-        )
-        try:
-            await self._services.journal.ReleaseSession(release, timeout=2.0)
-        except grpc.aio.AioRpcError as error:
-            log.info("lease not given back", extra={"session_id": self.session_id, "status": error.code().name})
+        await give_back_lease(self._services, self.session_id, self.writer.generation)
 
     def _context(
         self,
@@ -181,7 +185,7 @@ class LiveSession:
         turn_id: str,
         agent: Agent,
         presets: Sequence[Agent],
-        batches: Mapping[str, Entry] | None = None,
+        batches: Mapping[str, LeftBehind] | None = None,
     ) -> TurnContext:
         prelude = self._services.preludes.of(self.owner_id, agent, presets, session.workspace)
         policy = prelude.parent.policy
@@ -204,6 +208,8 @@ class LiveSession:
             runner=self._services.runner,
             models=self._services.models,
             host=self.host,
+            delegations=self._services.delegations,
+            contexts=self.contexts,
             batches=batches or {},
             on_taken=lambda request_id: self.waiting.pop(request_id, None),
         )
@@ -222,10 +228,20 @@ class LiveSession:
                 pages = [page async for page in self._services.journal.ReadPath(reading)]
             made = {request.user_entry_id, request.assistant_entry_id}
             added = [entry for page in pages for entry in page.entries if entry.entry_id not in made]
+        await self._services.contents.fill(self.owner_id, self.session_id, added)
         first = added[0] if added else _made_entries(begun, request)[0]
         known = request.known_entry_id
         continues = bool(known) and first.parent_entry_id == known
         return [*self.path, *added] if continues else added
+
+
+async def give_back_lease(services: Services, session_id: str, generation: int) -> None:
+    """Let others have the session at once, unless the lease is lost already. A store that is away is not waited for."""
+    release = ReleaseSessionRequest(instance_id=services.instance_id, session_id=session_id, generation=generation)
+    try:
+        await services.journal.ReleaseSession(release, timeout=2.0)
+    except grpc.aio.AioRpcError as error:
+        log.info("lease not given back", extra={"session_id": session_id, "status": error.code().name})
 
 
 def _made_entries(begun: BeginTurnResponse, request: BeginTurnRequest) -> tuple[Entry, Entry]:

@@ -76,9 +76,15 @@ class Owners:
         return channel
 
 
-def owner_address(error: NetaclawError) -> str:
-    """Where the owner named by OWNED_ELSEWHERE is reached; empty for other errors."""
-    return error.metadata.get("address", "") if error.reason == Reason.REASON_OWNED_ELSEWHERE else ""
+def named_owner(error: NetaclawError, context: grpc.aio.ServicerContext[object, object]) -> str:
+    """Where the owner is reached that a refused call names with OWNED_ELSEWHERE.
+
+    Raises the error again when it is another one, or the call was passed on already.
+    """
+    address = error.metadata.get("address", "") if error.reason == Reason.REASON_OWNED_ELSEWHERE else ""
+    if not address or forwarded(context):
+        raise error
+    return address
 
 
 def forwarded(context: grpc.aio.ServicerContext[object, object]) -> bool:

@@ -6,20 +6,20 @@ beginning. Nothing of it is shown before the commit; when the beginning turns ou
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
 from netaclaw.session.v1.entry_pb2 import Entry, Message, ToolCallPart, ToolResult
 from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolPolicy, ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.guidance import supervisor_system_prompt
-from netaclaw_agent.model import Model, ModelCall, ModelEvent
-from netaclaw_agent.policy import Scene, SubagentSettings, effective_subagent_config, main_policy, resolve
+from netaclaw_agent.model import Model, ModelCall
+from netaclaw_agent.models.ahead import CallAhead
+from netaclaw_agent.policy import Scene, main_policy, resolve
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
-from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK
+from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK, FAMILY
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.sources import Parent, allowed_presets
 
@@ -43,10 +43,12 @@ class Prelude:
         known = self.parent
         return workspace == self.workspace and agent == known.agent and list(presets) == list(known.presets)
 
-    def call(self, messages: Sequence[Message], thinking_level: ThinkingLevel) -> ModelCall:
+    def call(self, messages: Sequence[Message], thinking_level: ThinkingLevel, session_id: str = "") -> ModelCall:
         """A model call on a transcript."""
         level = thinking_level or self.parent.agent.thinking_level
-        return ModelCall(system=self.system, messages=messages, tools=self.tools, thinking_level=level)
+        return ModelCall(
+            system=self.system, messages=messages, tools=self.tools, thinking_level=level, session_id=session_id
+        )
 
 
 def make_prelude(agent: Agent, presets: Sequence[Agent], workspace: str, settings: SubagentSettings) -> Prelude:
@@ -83,7 +85,7 @@ class Preludes:
 
 def runs_here(manifest: ToolManifest, route: ToolRuntimeRoute) -> bool:
     """Whether the main agent has a handler for the tool: delegation, or the session's tool host."""
-    if manifest.tool_name in DELEGATE_TOOLS:
+    if manifest.family == FAMILY:
         return True
     return manifest.needs_workspace and route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 
@@ -99,44 +101,19 @@ async def _unused(call: ToolCallPart) -> ToolResult:
     raise AssertionError(call.tool_name)  # only its presence counts
 
 
-class EarlyCall:
+class EarlyCall(CallAhead):
     """A model call that was begun before its turn was."""
 
     def __init__(
         self, prelude: Prelude, model: Model, call: ModelCall, path: Sequence[str], level: ThinkingLevel
     ) -> None:
         """`path`: ids of the entries before the new message, of which the call was made; `level`: the session's."""
+        super().__init__(model, call, new_id=new_id)
         self._prelude = prelude
         self._level = level
         self._path = list(path)
-        self._events = model.stream(call, new_id=new_id)
-        self._first: asyncio.Task[ModelEvent] = asyncio.create_task(_next(self._events))
 
     def fits(self, prelude: Prelude, path: Sequence[Entry], level: ThinkingLevel) -> bool:
         """Whether the turn that has begun would make this very call."""
         same_path = [entry.entry_id for entry in path] == self._path
         return prelude is self._prelude and same_path and level == self._level
-
-    async def stream(self) -> AsyncIterator[ModelEvent]:
-        """The call's events from the first one on. Raises ModelError as the call itself would."""
-        try:
-            yield await self._first
-            async for event in self._events:
-                yield event
-        finally:
-            await self.drop()
-
-    async def drop(self) -> None:
-        """End the call. Idempotent."""
-        self._first.cancel()
-        await asyncio.wait([self._first])
-        if not self._first.cancelled():
-            self._first.exception()  # seen
-        closing = getattr(self._events, "aclose", None)
-        if closing is not None:
-            with contextlib.suppress(RuntimeError):  # still running: its reader closes it
-                await closing()
-
-
-async def _next(events: AsyncIterator[ModelEvent]) -> ModelEvent:
-    return await anext(events)

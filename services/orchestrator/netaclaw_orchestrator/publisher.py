@@ -1,12 +1,13 @@
 """One FIFO publisher per session: durable events after their commit, live text batched in between.
 
-Deltas of a session are flushed together, children's included: the first at once, then every FLUSH_S. Every hop's cost
-is per message, so batching here pays on the whole way to the reader.
+Deltas of a session are flushed together, children's included: the first at once, then every FLUSH_S, and every
+BUSY_FLUSH_S while many sessions stream. Every hop's cost is per message, so batching here pays on the whole way.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +17,36 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis.errors import NetaclawError
 
 FLUSH_S = 0.025
+BUSY_FLUSH_S = 0.05
+BUSY_SESSIONS = 8
+"""Sessions with running text in one process from which on it is flushed less often."""
 GAP_S = 0.05
 """How long an event that came too early waits for the ones before it, until they are read from the store."""
+_THINKING = StreamChannel.STREAM_CHANNEL_THINKING
 MAX_HELD_EVENTS = 4096
 MAX_BUFFERED_EVENTS = 4096
 MAX_BUFFERED_BYTES = 16 * 1024 * 1024
 MAX_BATCH_BYTES = 512 * 1024
 """A message to a reader holds at most about this much; a single larger event travels alone."""
+
+
+class Pace:
+    """How often text is flushed, shared by the publishers of a process: it depends on how many of them are at it."""
+
+    def __init__(self) -> None:
+        self._streaming: set[int] = set()
+
+    def set_streaming(self, publisher: object, streaming: bool) -> None:
+        """Say whether text is running at a publisher."""
+        (self._streaming.add if streaming else self._streaming.discard)(id(publisher))
+
+    def next_flush(self, now: float) -> float:
+        """When text may be flushed again, in the event loop's time. While many stream they are flushed at the same
+        moments, so that every process on the way wakes up once for all of them."""
+        if len(self._streaming) < BUSY_SESSIONS:
+            return now + FLUSH_S
+        soon = BUSY_FLUSH_S / 5  # a timer that fires a little early must not meet its own moment again
+        return ((now + soon) // BUSY_FLUSH_S + 1) * BUSY_FLUSH_S
 
 
 @dataclass(slots=True)
@@ -104,12 +128,19 @@ class Publisher:
     was published, and is to bring what follows by `durable`.
     """
 
-    def __init__(self, session_id: str, on_gap: Callable[[int], None] = lambda seq: None) -> None:
+    def __init__(
+        self, session_id: str, on_gap: Callable[[int], None] = lambda seq: None, pace: Pace | None = None
+    ) -> None:
         self._session_id = session_id
+        self._pace = pace if pace is not None else Pace()
         self._on_gap = on_gap
         self._subscriptions: set[Subscription] = set()
         self._streams: dict[tuple[str, str], StreamState] = {}
         self._pending: list[ChatEvent] = []
+        self._tail: ChatEvent | None = None
+        """The last pending event, where it is a delta whose text still grows."""
+        self._tail_key: tuple[str, StreamChannel, int] = ("", _THINKING, 0)
+        self._tail_text: list[str] = []
         self._held: dict[int, ChatEvent] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._gap_timer: asyncio.TimerHandle | None = None
@@ -175,7 +206,7 @@ class Publisher:
     def live(self, event: ChatEvent) -> None:
         """Publish an event that has no seq; text may wait for the next flush."""
         event.session_id = self._session_id
-        event.time.GetCurrentTime()
+        event.time.FromNanoseconds(time.time_ns())
         kind = event.WhichOneof("event")
         if kind == "assistant_stream_delta":
             self._delta(event)
@@ -184,17 +215,41 @@ class Publisher:
             start = event.assistant_stream_start
             key = (event.entry_id, event.task_id)
             self._streams[key] = StreamState(event.turn_id, start.attempt, start.model)
+            self._pace.set_streaming(self, True)
         elif kind == "assistant_stream_end":
             self._streams.pop((event.entry_id, event.task_id), None)
+            self._pace.set_streaming(self, bool(self._streams))
         self._pending.append(event)
         if self._timer is None and not self._soon:  # what comes in the same step of the loop travels along
             self._soon = True
             asyncio.get_running_loop().call_soon(self._on_soon)
 
+    def text(
+        self, text: str, *, turn_id: str, entry_id: str, channel: StreamChannel, attempt: int, offset: int
+    ) -> None:
+        """More of an answer: as `live` with a delta of the main agent, without an event for every token."""
+        self._note(self._streams.get((entry_id, "")), channel, text)
+        key = (entry_id, channel, attempt)
+        if self._tail is None or self._tail_key != key or not self._pending or self._pending[-1] is not self._tail:
+            self._seal()
+            self._tail_key = key
+            self._tail = ChatEvent(
+                session_id=self._session_id,
+                turn_id=turn_id,
+                entry_id=entry_id,
+                assistant_stream_delta=AssistantStreamDelta(channel=channel, attempt=attempt, offset=offset),
+            )
+            self._tail.time.FromNanoseconds(time.time_ns())
+            self._pending.append(self._tail)
+        self._tail_text.append(text)
+        if self._timer is None:
+            self._flush_text()
+
     def flush(self) -> None:
         """Hand what is pending to the readers."""
         if not self._pending:
             return
+        self._seal()
         batch, self._pending = self._pending, []
         for subscription in self._subscriptions:
             subscription.put(batch)
@@ -203,6 +258,7 @@ class Publisher:
         """Flush and end every subscription."""
         self.flush()
         self._closed = True
+        self._pace.set_streaming(self, False)
         for timer in (self._timer, self._gap_timer):
             if timer is not None:
                 timer.cancel()
@@ -235,18 +291,16 @@ class Publisher:
         self.flush()
 
     def _flush_text(self) -> None:
-        """Hand out now, and hold back what comes within the next FLUSH_S."""
+        """Hand out now, and hold back what comes within the next interval."""
         self.flush()
         if not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._on_timer)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._pace.next_flush(loop.time()), self._on_timer)
 
     def _delta(self, event: ChatEvent) -> None:
         delta = event.assistant_stream_delta
-        state = self._streams.get((event.entry_id, event.task_id))
-        if state is not None:
-            thinking = delta.channel == StreamChannel.STREAM_CHANNEL_THINKING
-            (state.thinking if thinking else state.text).append(delta.text)
-            state.dirty = True
+        self._note(self._streams.get((event.entry_id, event.task_id)), delta.channel, delta.text)
+        self._seal()
         last = self._pending[-1] if self._pending else None
         if last is not None and _continues(last, event):
             last.assistant_stream_delta.text += delta.text
@@ -254,6 +308,19 @@ class Publisher:
             self._pending.append(event)
         if self._timer is None:
             self._flush_text()
+
+    def _note(self, state: StreamState | None, channel: StreamChannel, text: str) -> None:
+        """Keep the text for readers who come later, and for checkpoints."""
+        if state is not None:
+            (state.thinking if channel == _THINKING else state.text).append(text)
+            state.dirty = True
+
+    def _seal(self) -> None:
+        """The delta that grew takes its text."""
+        if self._tail is not None:
+            self._tail.assistant_stream_delta.text = "".join(self._tail_text)
+            self._tail = None
+            self._tail_text.clear()
 
     def _snapshot(self, key: tuple[str, str], state: StreamState) -> ChatEvent:
         event = ChatEvent(

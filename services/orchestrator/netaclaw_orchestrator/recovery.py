@@ -10,6 +10,7 @@ import grpc
 
 from netaclaw.store.v1.journal_service_pb2 import ClaimDueRequest
 from netaclaw_chassis.errors import NetaclawError, from_rpc
+from netaclaw_orchestrator.background import Background
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.tree_reader import TreeReader
 
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 CLAIMS = 10
 
 
-class Recovery:
+class Recovery(Background):
     """Claims orphaned turns in short intervals; no two instances get the same one."""
 
     def __init__(
@@ -38,16 +39,6 @@ class Recovery:
         self._sessions = sessions
         self._reads = reads
         self._interval_s = interval_s
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to look, until `close`."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         while True:

@@ -19,8 +19,10 @@ from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_orchestrator.admission import Admission
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.delegation.outcome import ENDED
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.owners import Owners, forwarded, onward, owner_address
+from netaclaw_orchestrator.owners import Owners, forwarded, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.validation import check_id, check_key, check_steer, check_watch, require_ids
 from netaclaw_orchestrator.watch import Watcher
@@ -40,8 +42,9 @@ class ChatServicer(ChatServiceServicer):
         sessions: Sessions,
         watcher: Watcher,
         owners: Owners,
-        commands: SessionCommandServicer,
         *,
+        commands: SessionCommandServicer,
+        delegations: DelegationReader,
         admission: Admission,
     ) -> None:
         self._admission = admission
@@ -50,6 +53,7 @@ class ChatServicer(ChatServiceServicer):
         self._watcher = watcher
         self._owners = owners
         self._commands = commands
+        self._delegations = delegations
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         owner_id = calls.owner_id()
@@ -59,7 +63,7 @@ class ChatServicer(ChatServiceServicer):
                 async for events in self._turns.execute_chat(request, owner_id):
                     yield pb.ChatResponse(events=events)
             except NetaclawError as error:
-                owner = self._named_owner(error, context)
+                owner = self._owners.at(named_owner(error, context))
                 with translated():
                     async for response in owner.Chat(request, metadata=onward(owner_id)):
                         yield response
@@ -70,7 +74,7 @@ class ChatServicer(ChatServiceServicer):
         try:
             return await self._turns.answer(request, owner_id)
         except NetaclawError as error:
-            owner = self._named_owner(error, context)
+            owner = self._owners.at(named_owner(error, context))
             with translated():
                 return await owner.ExecuteChat(request, metadata=onward(owner_id))
 
@@ -111,7 +115,7 @@ class ChatServicer(ChatServiceServicer):
         if live is not None and live.turn is not None:
             task = await live.turn.cancel_subagent(request.task_id)
         if task is None:
-            raise no_such_task(request.task_id)
+            raise await self._missed(request.session_id, request.task_id)
         return pb.CancelSubagentResponse(task=task)
 
     async def SteerSubagent(self, request: pb.SteerSubagentRequest, context: Context) -> pb.SteerSubagentResponse:
@@ -126,7 +130,7 @@ class ChatServicer(ChatServiceServicer):
             None if turn is None else await turn.steer_subagent(request.task_id, request.request_id, request.content)
         )
         if state is None:
-            raise no_such_task(request.task_id)
+            raise await self._missed(request.session_id, request.task_id)
         return pb.SteerSubagentResponse(state=state)
 
     async def SetThinkingLevel(
@@ -166,21 +170,20 @@ class ChatServicer(ChatServiceServicer):
         event.time.GetCurrentTime()
         return pb.PingResponse(event=event)
 
+    async def _missed(self, session_id: str, task_id: str) -> NetaclawError:
+        """Why a task is not found here: it ended or never was, or its owner is gone and the next one is to come."""
+        task = await self._delegations.task(calls.owner_id(), session_id, task_id)
+        if task is None or task.state in ENDED:
+            return NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata={"task_id": task_id})
+        return NetaclawError(
+            Reason.REASON_SERVICE_UNAVAILABLE,
+            "the task is being taken over: try again",
+            metadata={"service": "orchestrator"},
+        )
+
     async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
         """The instance to pass the call on to, if another one owns the session."""
         return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
-
-    def _named_owner(self, error: NetaclawError, context: Context) -> ChatServiceAsyncStub:
-        """The owner that a refused turn names. Raises the error again when there is none, or it was passed on."""
-        address = owner_address(error)
-        if not address or forwarded(context):
-            raise error
-        return self._owners.at(address)
-
-
-def no_such_task(task_id: str) -> NetaclawError:
-    """TASK_NOT_FOUND."""
-    return NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task is running", metadata={"task_id": task_id})
 
 
 def not_built(method: str) -> NetaclawError:

@@ -19,16 +19,15 @@ from netaclaw.store.v1.journal_service_pb2 import (
     ClaimedTurn,
     Notice,
 )
-from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import user_message
 from netaclaw_agent.model import ModelError
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.live_session import LiveSession, Services
+from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
-from netaclaw_orchestrator.publisher import Publisher, Subscription
+from netaclaw_orchestrator.publisher import Pace, Publisher, Subscription
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.turn import Turn, Waiting
 
@@ -51,6 +50,7 @@ class Sessions:
         self._fetcher = fetcher
         self._live: dict[str, LiveSession] = {}
         self._publishers: dict[str, Publisher] = {}
+        self._pace = Pace()
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -73,7 +73,7 @@ class Sessions:
         """The session's publisher on this instance; what others commit is brought to it when it is missed."""
         publisher = self._publishers.get(session_id)
         if publisher is None:
-            publisher = Publisher(session_id, lambda seq: self._fetch(session_id, owner_id))
+            publisher = Publisher(session_id, lambda seq: self._fetch(session_id, owner_id), self._pace)
             self._publishers[session_id] = publisher
         return publisher
 
@@ -139,8 +139,10 @@ class Sessions:
             model = self._services.models.get(prelude.parent.agent.model)
         except ModelError:
             return None  # the turn itself says so
-        messages = [*build_context(path), user_message(request.content)]
-        return EarlyCall(prelude, model, prelude.call(messages, level), [entry.entry_id for entry in path], level)
+        messages = live.contexts.build(path) if live is not None else []
+        messages.append(user_message(request.content))
+        call = prelude.call(messages, level, request.session_id)
+        return EarlyCall(prelude, model, call, [entry.entry_id for entry in path], level)
 
     async def begin(
         self,
@@ -201,6 +203,14 @@ class Sessions:
         publisher = self._publishers.pop(session_id, None)
         if publisher is not None:
             publisher.close()
+
+    async def give_back(self, session_id: str, generation: int) -> None:
+        """A command that took the lease is over. A session that lives here keeps it until it has been idle."""
+        live = self._live.get(session_id)
+        if live is None:
+            await give_back_lease(self._services, session_id, generation)
+        elif not live.busy and live.writer.generation < generation:
+            await live.renew(generation)
 
     async def release(self, *, lost: bool = False) -> None:
         """Give every lease back, unless they are lost. Running turns are stopped, not ended: others go on with them."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from netaclaw_chassis.settings import var
 
+MAX_COUNT = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -34,8 +36,21 @@ class Settings:
     """So often the keys of open streams are looked at; streams of a revoked one end then."""
     subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
     subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
+    """Children of one turn at once, for agents that say nothing themselves."""
+    subagent_max_per_turn: int = var("NETACLAW_SUBAGENT_MAX_PER_TURN", 100)
+    """Children of one turn over all its delegations."""
     subagent_timeout_s: int = var("NETACLAW_SUBAGENT_TIMEOUT_SECONDS", 600)
     subagent_max_tool_rounds: int = var("NETACLAW_SUBAGENT_MAX_TOOL_ROUNDS", 25)
+    subagent_stall_s: int = var("NETACLAW_SUBAGENT_STALL_SECONDS", 300)
+    """A child that makes no progress for so long is ended; 0: never."""
+    subagent_max_tool_calls: int = var("NETACLAW_SUBAGENT_MAX_TOOL_CALLS", 200)
+    """Of one child; 0: no limit."""
+    subagent_max_tokens: int = var("NETACLAW_SUBAGENT_MAX_TOKENS", 0)
+    """Of one child, in and out; 0: no limit."""
+    subagent_batch_timeout_s: int = var("NETACLAW_SUBAGENT_BATCH_TIMEOUT_SECONDS", 3600)
+    """Of one delegation, from its first child's beginning."""
+    subagent_batch_max_tokens: int = var("NETACLAW_SUBAGENT_BATCH_MAX_TOKENS", 0)
+    """Of all children of one delegation; 0: no limit."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.subagent_max_concurrent <= 32:
@@ -44,5 +59,18 @@ class Settings:
             raise ValueError("NETACLAW_STREAMS_PER_OWNER and NETACLAW_TURNS_PER_OWNER must be at least 1")
         if not 0.05 <= self.key_check_s <= 45:
             raise ValueError("NETACLAW_KEY_CHECK_SECONDS must be from 0.05 to 45: revoked streams end within a minute")
+        if not 1 <= self.subagent_max_per_turn <= 10_000:
+            raise ValueError("NETACLAW_SUBAGENT_MAX_PER_TURN must be from 1 to 10000")
+        for value, name in (
+            (self.subagent_max_tool_calls, "MAX_TOOL_CALLS"),
+            (self.subagent_max_tokens, "MAX_TOKENS"),
+            (self.subagent_batch_max_tokens, "BATCH_MAX_TOKENS"),
+        ):
+            if not 0 <= value <= MAX_COUNT:
+                raise ValueError(f"NETACLAW_SUBAGENT_{name} must be from 0 to {MAX_COUNT}")
+        if not 0 <= self.subagent_stall_s <= 86_400:
+            raise ValueError("NETACLAW_SUBAGENT_STALL_SECONDS must be from 0 to 86400")
+        if not 1 <= self.subagent_batch_timeout_s <= 86_400:
+            raise ValueError("NETACLAW_SUBAGENT_BATCH_TIMEOUT_SECONDS must be from 1 to 86400")
         if not 1 <= self.subagent_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
 from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
@@ -13,14 +13,17 @@ from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
-from netaclaw_agent.tools.delegation import parse_delegation
-from netaclaw_agent.tools.results import cut_middle
+from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
+from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
-from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
+from netaclaw_orchestrator.delegation.batch import Batch
+from netaclaw_orchestrator.delegation.batch_journal import BatchScope
+from netaclaw_orchestrator.delegation.budget import BatchBudget
+from netaclaw_orchestrator.delegation.limits import TurnLimits
+from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.turn_context import TurnContext
-from netaclaw_orchestrator.usage import add_usage
 
 _UNRUN = {
     ToolCallState.TOOL_CALL_STATE_CANCELLED: "stopped while running; it may have had effect",
@@ -29,18 +32,19 @@ _UNRUN = {
 }
 """What the model reads of calls that were not run to their end."""
 
-MAX_ENTRY_BYTES = 896 * 1024
-"""An entry travels in one message of at most 1 MiB: results that do not fit beside the others are cut."""
-MIN_RESULT_BYTES = 1024
-
 
 class ToolCalls:
     """Runs the calls of a turn's messages and keeps its delegations."""
 
-    def __init__(self, context: TurnContext) -> None:
+    def __init__(self, context: TurnContext, on_spent: Callable[[], None]) -> None:
+        """`on_spent` is told when a delegation has cost something."""
         self._context = context
+        self._on_spent = on_spent
         self._parent = context.prelude.parent
         self._batches: list[Batch] = []
+        self._limits = TurnLimits(
+            max_concurrent=self._parent.config.max_concurrent, max_per_turn=self._parent.settings.max_per_turn
+        )
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
         context.host.on_output = self._streamed
@@ -75,6 +79,12 @@ class ToolCalls:
                 raise
         return ended
 
+    def remember(self, entries: Sequence[Entry]) -> None:
+        """Count what the turn did before it was taken over."""
+        for entry in entries:
+            self.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        self._limits.remember(entries)
+
     async def cancel_subagent(self, task_id: str) -> SubagentTask | None:
         """End one child; None when this turn has no such task."""
         for batch in self._batches:
@@ -94,6 +104,8 @@ class ToolCalls:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         if not runs_here(manifest, route):
             return None
+        if manifest.tool_name == READ_RESULT:
+            return self._read_result
         return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
@@ -141,7 +153,7 @@ class ToolCalls:
                 continue
             entry = self._context.batches.get(call.call_id)
             if entry is not None:
-                await self._batch(anchor, call, entry).abandon()
+                await (await self._batch(anchor, call)).abandon()
             doubt = self._may_repeat_an_effect(call)
             state = ToolCallState.TOOL_CALL_STATE_IN_DOUBT if doubt else ToolCallState.TOOL_CALL_STATE_CANCELLED
             await self._end_unrun(anchor, call, state)
@@ -163,7 +175,7 @@ class ToolCalls:
         part.state = ToolCallState.TOOL_CALL_STATE_RUNNING
         part.start_time.GetCurrentTime()
         started = ToolCallStarted(call=ToolCallPart(call_id=part.call_id))
-        await self._context.writer.append(anchor.write(quiet=True), anchor.event_write(tool_call_started=started))
+        await self._context.writer.append(*anchor.writes(quiet=True), anchor.event_write(tool_call_started=started))
 
     async def _end_unrun(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> ToolCallPart:
         ended = ToolCallPart()
@@ -186,22 +198,31 @@ class ToolCalls:
         part = anchor.call(ended.call_id)
         if part is not ended:
             part.CopyFrom(ended)
-        over = anchor.entry.ByteSize() - MAX_ENTRY_BYTES
-        if over > 0:  # many large results beside each other
-            room = max(len(part.result.content.encode()) - over, MIN_RESULT_BYTES)
-            part.result.content = ended.result.content = cut_middle(part.result.content, room)
         part.end_time.GetCurrentTime()
         completed = ToolCallCompleted(call=ToolCallPart(call_id=ended.call_id))
-        return self._context.writer.post(anchor.write(quiet=True), anchor.event_write(tool_call_completed=completed))
+        return self._context.writer.post(*anchor.writes(quiet=True), anchor.event_write(tool_call_completed=completed))
 
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None
-        return await self._batch(self._anchor, call, self._context.batches.get(call.call_id)).run()
+        return await (await self._batch(self._anchor, call)).run()
 
-    def _batch(self, anchor: AnchorEntry, call: ToolCallPart, left_behind: Entry | None) -> Batch:
-        """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
-        plans = plan_children(parse_delegation(call.tool_name, call.arguments_json), self._parent)
+    async def _read_result(self, call: ToolCallPart) -> ToolResult:
         context = self._context
+        wanted = parse_read(call.arguments_json)
+        return await context.delegations.result(context.owner_id, context.session.session_id, wanted)
+
+    async def _batch(self, anchor: AnchorEntry, call: ToolCallPart) -> Batch:
+        """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
+        context = self._context
+        specs = parse_delegation(call.tool_name, call.arguments_json)
+        earlier = {
+            task_id: await context.delegations.earlier(context.owner_id, context.session.session_id, task_id)
+            for task_id in {spec.resume_task_id for spec in specs if spec.resume_task_id}
+        }
+        plans = plan_children(specs, self._parent, earlier)
+        left_behind = context.batches.get(call.call_id)
+        count = self._limits.admit if left_behind is None else self._limits.keep
+        count(len(plans))
         scope = BatchScope(
             owner_id=context.owner_id,
             session_id=context.session.session_id,
@@ -212,16 +233,24 @@ class ToolCalls:
             publisher=context.publisher,
             runner=context.runner,
             host=context.host,
+            budget=BatchBudget.of(self._parent, len(plans), left_behind),
             attach=anchor.attach,
+            on_spent=self._on_spent,
         )
-        config = self._parent.config
         batch = Batch(
             scope,
             call,
             plans,
-            max_concurrent=config.max_concurrent,
-            timeout_s=config.timeout_seconds,
+            places=self._limits.places,
+            report_bytes=self._report_bytes(anchor),
             left_behind=left_behind,
         )
         self._batches.append(batch)
         return batch
+
+    def _report_bytes(self, anchor: AnchorEntry) -> int:
+        """What the report of one delegation may take: those of one message share the context that is left."""
+        body = anchor.entry.assistant
+        delegations = sum(part.tool_call.tool_name in DELEGATE_TOOLS for part in body.parts)
+        window = self._context.models.get(self._context.agent.model).context_window
+        return report_budget(window, body.usage.input_tokens + body.usage.output_tokens, delegations)

@@ -10,7 +10,8 @@ from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
 from netaclaw.tool.v1 import tool_service_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import ToolDiagnostic, ToolProfile, ToolProfileItem, ToolRoute
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceServicer
-from netaclaw_agent.policy import Scene, SubagentSettings, child_policy, effective_subagent_config, main_policy
+from netaclaw_agent.policy import Scene, child_policy, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import Violations

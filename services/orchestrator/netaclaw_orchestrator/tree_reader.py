@@ -8,6 +8,8 @@ from netaclaw.session.v1.entry_pb2 import Entry, EntryKind
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest
 from netaclaw.store.v1.journal_service_pb2 import Draft, ReadEventsRequest, ReadPathRequest
 from netaclaw_chassis import calls
+from netaclaw_orchestrator.delegation.outcome import LeftBehind
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import read_events, translated
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -18,9 +20,12 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
 class TreeReader:
     """Every read raises NetaclawError when the store cannot be asked."""
 
-    def __init__(self, journal: JournalServiceAsyncStub, sessions: SessionServiceAsyncStub) -> None:
+    def __init__(
+        self, journal: JournalServiceAsyncStub, sessions: SessionServiceAsyncStub, delegations: DelegationReader
+    ) -> None:
         self._journal = journal
         self._sessions = sessions
+        self._delegations = delegations
 
     async def path(self, owner_id: str, session_id: str) -> list[Entry]:
         """The path to the leaf, root first."""
@@ -33,8 +38,10 @@ class TreeReader:
         request = ReadEventsRequest(owner_id=owner_id, session_id=session_id, after_seq=seq)
         return [draft async for page in read_events(self._journal, request) for draft in page.drafts]
 
-    async def unfinished_batches(self, owner_id: str, session_id: str, turn_id: str) -> dict[str, Entry]:
-        """The turn's batch entries that have no result entry, by the id of their call."""
+    async def batches(
+        self, owner_id: str, session_id: str, turn_id: str, open_calls: set[str]
+    ) -> dict[str, LeftBehind]:
+        """The turn's delegations, by the id of their call; only of calls that have no result."""
         batches: dict[str, Entry] = {}
         ended: set[str] = set()
         request = GetSessionTreeRequest(session_id=session_id)
@@ -42,10 +49,15 @@ class TreeReader:
             with translated():
                 page = await self._sessions.GetSessionTree(request, metadata=calls.outgoing(owner_id))
             for entry in page.entries:
-                if entry.turn_id == turn_id and entry.kind == EntryKind.ENTRY_KIND_SUBAGENT_BATCH:
-                    batches[entry.tool_call_id] = entry
+                if entry.kind == EntryKind.ENTRY_KIND_SUBAGENT_BATCH:
+                    if entry.turn_id == turn_id and entry.tool_call_id in open_calls:
+                        batches[entry.tool_call_id] = entry
                 elif entry.kind == EntryKind.ENTRY_KIND_SUBAGENT_RESULT:
                     ended.add(entry.tool_call_id)
             if not page.next_page_token:
-                return {call_id: entry for call_id, entry in batches.items() if call_id not in ended}
+                break
             request.page_token = page.next_page_token
+        return {
+            call_id: await self._delegations.left_behind(owner_id, session_id, entry, result_written=call_id in ended)
+            for call_id, entry in batches.items()
+        }

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
-from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, TokenUpdate, TurnOutcome
+from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, ThinkingDone, TokenUpdate, TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, Part, ToolCallPart, UserBody
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
@@ -25,16 +25,15 @@ from netaclaw.store.v1.journal_service_pb2 import (
     TurnEndWrite,
     Write,
 )
-from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
 from netaclaw_agent.model import Model, ModelError, ModelEvent
+from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.answer import AnswerStream
 from netaclaw_orchestrator.tool_calls import ToolCalls
 from netaclaw_orchestrator.turn_context import TurnContext
-from netaclaw_orchestrator.usage import add_usage
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Turn:
         self._anchor = anchor
         self._fresh = anchor is not None and anchor.streaming
         self._unwritten = False
-        self._usage = Usage()
+        self._tokens = TokenUpdate()
         self._answer: AnswerStream | None = None
         self._cancelled = False
         self._stopped = False
@@ -69,12 +68,10 @@ class Turn:
         """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
         self._steering: list[Waiting] = []
         self._early = context.early
-        self._tools = ToolCalls(context)
-        add_usage(self._usage, context.lost_usage)
-        for entry in self.path:  # what the turn did before it was taken over
-            if entry.turn_id == context.turn_id and entry.HasField("assistant"):
-                add_usage(self._usage, entry.assistant.usage)
-                self._tools.count += sum(part.tool_call.HasField("result") for part in entry.assistant.parts)
+        self._tools = ToolCalls(context, self._on_spent)
+        if anchor is not None and context.lost_usage.model_calls:
+            anchor.spent(context.lost_usage)
+        self._tools.remember(self._own_entries())
         self._task: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set when the turn's end is committed, or the session was lost to another owner."""
@@ -139,14 +136,18 @@ class Turn:
         answer = AnswerStream(context.publisher, self.turn_id, anchor.entry_id, model.name, attempt=anchor.attempt)
         self._answer = answer
         try:
-            async with aclosing(self._stream(model, transcript)) as events:
+            async with aclosing(self._stream(model, transcript)) as events:  # type: ignore[type-var]  # generators, all
                 async for event in events:
                     if committed is not None:  # no delta before its entry is committed; the call is under way meanwhile
                         await committed
                         committed = None
                     answer.add(event)
         except ModelError as error:
-            add_usage(self._usage, error.usage)
+            anchor.spent(error.usage)
+            raise
+        except asyncio.CancelledError:
+            if answer.message is None:
+                anchor.spent(Usage(model_calls=1, estimated_calls=1))
             raise
         finally:
             if committed is not None:
@@ -157,17 +158,14 @@ class Turn:
         self._complete(anchor, answer.message, model)
         return answer.message
 
-    async def _stream(self, model: Model, transcript: Sequence[Message]) -> AsyncGenerator[ModelEvent, None]:
+    def _stream(self, model: Model, transcript: Sequence[Message]) -> AsyncIterator[ModelEvent]:
         """The model's events, of the call that was begun ahead where there is one."""
         early, self._early = self._early, None
         if early is not None:
-            stream = early.stream()
-        else:
-            call = self._context.prelude.call(transcript, self._context.session.thinking_level)
-            stream = model.stream(call, new_id=new_id)
-        async with aclosing(stream):  # type: ignore[type-var]  # both are generators
-            async for event in stream:
-                yield event
+            return early.stream()
+        session = self._context.session
+        call = self._context.prelude.call(transcript, session.thinking_level, session.session_id)
+        return model.stream(call, new_id=new_id)
 
     async def run_tools(self, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
         assert self._anchor is not None
@@ -202,7 +200,7 @@ class Turn:
         if self._anchor is None:
             return
         if self._unwritten:
-            self._context.writer.post(self._anchor.write())
+            self._context.writer.post(*self._anchor.writes())
             self._unwritten = False
         self._path.append(self._anchor.entry)
         self._anchor = None
@@ -222,18 +220,25 @@ class Turn:
             agent_id=self._context.agent.agent_id,
         )
         leaf = LeafWrite(leaf_entry_id=self._anchor.entry_id, expected_leaf_entry_id=before)
-        return self._anchor, self._context.writer.post(self._anchor.write(), Write(leaf=leaf))
+        return self._anchor, self._context.writer.post(*self._anchor.writes(), Write(leaf=leaf))
 
     def _complete(self, anchor: AnchorEntry, message: Message, model: Model) -> None:
         """Bring the entry into its final form; without calls its commit goes out with whatever comes next."""
-        add_usage(self._usage, message.usage)
         anchor.complete(message, self._context.agent.agent_id, model.name)
+        thinking = "".join(part.thinking.text for part in message.parts)
+        if thinking:
+            self._context.writer.post(anchor.event_write(thinking_done=ThinkingDone(text=thinking)))
         self._unwritten = not calls_of(message)
         if not self._unwritten:
-            self._context.writer.post(anchor.write())
+            self._context.writer.post(*anchor.writes())
         used = message.usage.input_tokens + message.usage.output_tokens
-        update = TokenUpdate(usage=self._total_usage(), context_used=used, context_window=model.context_window)
-        self._context.publisher.live(anchor.event(token_update=update))
+        self._tokens = TokenUpdate(context_used=used, context_window=model.context_window)
+        self._on_spent()
+
+    def _on_spent(self) -> None:
+        """Show what the turn has cost so far, children included."""
+        self._tokens.usage.CopyFrom(self._total_usage())
+        self._context.publisher.live(self._event(token_update=self._tokens))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -257,7 +262,7 @@ class Turn:
             if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
                 end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
             else:
-                end = await run_loop(self, build_context(self._path), limits, resume=resume)
+                end = await run_loop(self, self._context.contexts.build(self._path), limits, resume=resume)
         except asyncio.CancelledError:
             if self._stopped:
                 return
@@ -304,7 +309,7 @@ class Turn:
         await self._end_turn(TurnOutcome.TURN_OUTCOME_FAILED, self._event(error=error))
 
     async def _end_turn(self, outcome: TurnOutcome, event: ChatEvent) -> None:
-        last = [self._anchor.write()] if self._anchor is not None else []
+        last = self._anchor.writes() if self._anchor is not None else []
         self._unwritten = False
         await self._context.writer.append(
             *last,
@@ -323,8 +328,12 @@ class Turn:
 
     def _last_entry_id(self) -> str:
         """The last assistant entry of the turn."""
-        mine = [entry for entry in self.path if entry.turn_id == self.turn_id and entry.HasField("assistant")]
+        mine = self._own_entries()
         return mine[-1].entry_id if mine else ""
+
+    def _own_entries(self) -> list[Entry]:
+        """The turn's assistant entries."""
+        return [entry for entry in self.path if entry.turn_id == self.turn_id and entry.HasField("assistant")]
 
     def _event(self, **payload: object) -> ChatEvent:
         return ChatEvent(
@@ -336,5 +345,6 @@ class Turn:
 
     def _total_usage(self) -> Usage:
         total = self._tools.usage
-        add_usage(total, self._usage)
+        for entry in self._own_entries():
+            add_usage(total, entry.assistant.usage)
         return total

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw.session.v1.entry_pb2 import Entry, Session
+from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
+from netaclaw_orchestrator.delegation.outcome import LeftBehind
+from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.prelude import EarlyCall, Prelude
 from netaclaw_orchestrator.publisher import Publisher
@@ -33,14 +36,17 @@ class TurnContext:
     runner: RunnerServiceAsyncStub
     models: ModelCatalogue
     host: ToolHost
+    delegations: DelegationReader
+    contexts: ContextBuilder
+    """The session's; a turn of its path begins where the last one ended."""
     early: EarlyCall | None = None
     """The first model call, where it was begun ahead of the turn."""
     lost_usage: Usage = field(default_factory=Usage)
     """What a call that was begun ahead and dropped has cost."""
     on_taken: Callable[[str], object] = lambda request_id: None
     """Told the request id of a waiting message that has entered the turn."""
-    batches: Mapping[str, Entry] = field(default_factory=dict)
-    """Delegations that a dead owner left unfinished: batch entries by the id of their call."""
+    batches: Mapping[str, LeftBehind] = field(default_factory=dict)
+    """Delegations that a dead owner left, by the id of their call."""
 
     @property
     def agent(self) -> Agent:

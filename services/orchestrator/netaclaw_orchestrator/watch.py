@@ -16,7 +16,7 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent, Heartbeat
 from netaclaw.session.v1.entry_pb2 import EntryKind, EntryState
 from netaclaw.store.v1.journal_service_pb2 import Notice, ReadEventsRequest
 from netaclaw_chassis.errors import NetaclawError, from_rpc
-from netaclaw_orchestrator.delegation.batch import ENDED
+from netaclaw_orchestrator.delegation.outcome import ENDED
 from netaclaw_orchestrator.journal import read_events
 from netaclaw_orchestrator.owners import Owners, onward
 from netaclaw_orchestrator.session_list import SessionList

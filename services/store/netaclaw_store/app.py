@@ -20,11 +20,13 @@ from netaclaw_store import embedded
 from netaclaw_store.agent_service import AgentService
 from netaclaw_store.commands import Commands
 from netaclaw_store.database import Database, close_pool, open_pool
+from netaclaw_store.delegation_reads import DelegationReads
 from netaclaw_store.identity_service import IdentityService
 from netaclaw_store.journal_service import JournalService
 from netaclaw_store.leases import Leases
 from netaclaw_store.notices import Notices
 from netaclaw_store.replay import Replay
+from netaclaw_store.retention import Retention, RetentionPolicy
 from netaclaw_store.session_reads import SessionReads
 from netaclaw_store.session_service import SessionService
 from netaclaw_store.settings import DEFAULT_WORKSPACE, StoreSettings
@@ -34,7 +36,7 @@ from netaclaw_store.settings import DEFAULT_WORKSPACE, StoreSettings
 async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
     """The running store; yields its ports. Raises StartError.
 
-    Stops in this order: both servers, notices, the pool, the embedded Postgres.
+    Stops in this order: both servers, retention, notices, the pool, the embedded Postgres.
     """
     async with AsyncExitStack() as stack:
         url = settings.database_url
@@ -48,6 +50,7 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
         stack.push_async_callback(close_pool, pool)
         database = Database(url, pool)
         notices = await stack.enter_async_context(Notices(database, settings.notice_poll_seconds))
+        await stack.enter_async_context(Retention(database, _retention(settings)))
         token = settings.service_token
         inner = _internal(settings, database, notices)
         internal = GrpcServer(settings.host, settings.internal_port, inner, service_token=token)
@@ -61,13 +64,21 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
         yield {"public": public.address, "internal": internal.address}
 
 
+def _retention(settings: StoreSettings) -> RetentionPolicy:
+    return RetentionPolicy(
+        max_age_seconds=settings.event_retention_days * 86_400,
+        max_events=settings.event_retention_count,
+        interval_seconds=settings.event_retention_interval_seconds,
+    )
+
+
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
 
 
 def _public(settings: StoreSettings, database: Database) -> list[Servicer]:
-    sessions = SessionService(SessionReads(database), settings.workspaces)
+    sessions = SessionService(SessionReads(database), DelegationReads(database), settings.workspaces)
     return [
         Servicer(
             session_service_pb2.DESCRIPTOR.services_by_name["SessionService"].full_name,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import Violations
 from netaclaw_chassis.ids import is_id
-from netaclaw_store.hydrate import is_durable
+from netaclaw_store.batch import Part
 
 MAX_CONTENT_BYTES = 256 * 1024
 MAX_REQUEST_ID = 128
@@ -71,46 +74,50 @@ def check_begin_turn(request: j.BeginTurnRequest) -> None:
     found.raise_if_any()
 
 
-def check_append(request: j.AppendRequest) -> None:
+def check_append(request: j.AppendRequest, parts: Sequence[Part]) -> None:
+    """A batch and its writes, taken apart."""
     found = Violations()
-    if request.writes or request.session_id:
+    if parts or request.session_id:
         check_id(found, "session_id", request.session_id)
         found.check(request.append_no >= 1, "append_no", "is less than 1")
-    found.check(len(request.writes) <= MAX_WRITES, "writes", f"are more than {MAX_WRITES}")
+    found.check(len(parts) <= MAX_WRITES, "writes", f"are more than {MAX_WRITES}")
     found.check(request.ByteSize() <= MAX_BATCH_BYTES, "writes", f"are larger than {MAX_BATCH_BYTES} bytes")
     found.check(len(request.drafts) <= MAX_DRAFTS, "drafts", f"are more than {MAX_DRAFTS}")
-    for index, write in enumerate(request.writes):
-        _check_write(found, f"writes[{index}]", write)
+    for index, (kind, body) in enumerate(parts):
+        if kind != "event":
+            _check_write(found, f"writes[{index}]", kind, body)
+        elif body is None:
+            found.add(f"writes[{index}].event.event", "is not a durable event")
     found.raise_if_any()
 
 
-def _check_write(found: Violations, field: str, write: j.Write) -> None:
-    kind = write.WhichOneof("write")
+def _check_write(found: Violations, field: str, kind: str | None, body: Any) -> None:
     if kind == "entry":
-        entry = write.entry.entry
+        entry = body.entry
         check_id(found, f"{field}.entry.entry.entry_id", entry.entry_id)
         found.check(entry.kind > 0, f"{field}.entry.entry.kind", "is not stated")
         found.check(entry.WhichOneof("body") is not None, f"{field}.entry.entry", "has no body")
         for name in ("parent_entry_id", "turn_id", "tool_call_id"):
             found.check("\0" not in getattr(entry, name), f"{field}.entry.entry.{name}", "holds NUL")
     elif kind == "leaf":
-        check_id(found, f"{field}.leaf.leaf_entry_id", write.leaf.leaf_entry_id)
+        check_id(found, f"{field}.leaf.leaf_entry_id", body.leaf_entry_id)
     elif kind == "subagent_task":
-        check_id(found, f"{field}.subagent_task.task.task_id", write.subagent_task.task.task_id)
-        check_name(found, f"{field}.subagent_task.parent_entry_id", write.subagent_task.parent_entry_id)
+        check_id(found, f"{field}.subagent_task.task.task_id", body.task.task_id)
+        check_name(found, f"{field}.subagent_task.parent_entry_id", body.parent_entry_id)
     elif kind == "subagent_entry":
-        check_id(found, f"{field}.subagent_entry.task_id", write.subagent_entry.task_id)
-        found.check(write.subagent_entry.n >= 0, f"{field}.subagent_entry.n", "is negative")
-    elif kind == "event":
-        found.check(is_durable(write.event.event), f"{field}.event.event", "is not a durable event")
+        check_id(found, f"{field}.subagent_entry.task_id", body.task_id)
+        found.check(body.n >= 0, f"{field}.subagent_entry.n", "is negative")
     elif kind == "queue_take":
-        check_name(found, f"{field}.queue_take.request_id", write.queue_take.request_id, MAX_REQUEST_ID)
-        check_id(found, f"{field}.queue_take.turn_id", write.queue_take.turn_id)
+        check_name(found, f"{field}.queue_take.request_id", body.request_id, MAX_REQUEST_ID)
+        check_id(found, f"{field}.queue_take.turn_id", body.turn_id)
     elif kind == "turn_end":
-        check_id(found, f"{field}.turn_end.turn_id", write.turn_end.turn_id)
+        check_id(found, f"{field}.turn_end.turn_id", body.turn_id)
+    elif kind == "process_event":
+        check_id(found, f"{field}.process_event.batch_entry_id", body.batch_entry_id)
+        found.check(body.n >= 0, f"{field}.process_event.n", "is negative")
     elif kind == "content":
-        check_id(found, f"{field}.content.content_id", write.content.content_id)
-        check_name(found, f"{field}.content.entry_id", write.content.entry_id)
+        check_id(found, f"{field}.content.content_id", body.content_id)
+        check_name(found, f"{field}.content.entry_id", body.entry_id)
     else:
         found.add(field, "holds no write")
 

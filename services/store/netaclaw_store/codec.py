@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -18,6 +18,9 @@ from netaclaw.session.v1.entry_pb2 import (
     Session,
 )
 from netaclaw_store.projection import project
+
+if TYPE_CHECKING:  # the type of a repeated field has no name at run time
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 Row = Mapping[str, Any]
 
@@ -95,11 +98,38 @@ def entry_from(session_id: str, row: Row) -> Entry:
     return entry
 
 
-def shown_entry(session_id: str, row: Row) -> Entry:
-    """An entry from a row as clients see it: projected."""
-    entry = entry_from(session_id, row)
+def projected(entry: Entry) -> Entry:
+    """The entry itself, as clients see it."""
     project(entry)
     return entry
+
+
+def add_entries(
+    session_id: str, rows: Iterable[Row], entries: RepeatedCompositeFieldContainer[Entry]
+) -> Sequence[Entry]:
+    """Append the entries of `tree_page` rows, built where they stand and not projected; answers what was appended.
+
+    What neighbours have in common is merged in one stroke: entries of one transaction have one time.
+    """
+    created = updated = None
+    common = b""
+    added: list[Entry] = []
+    for row in rows:
+        _, parent_entry_id, label, updated_seq, create_time, update_time, body = row.values()
+        if create_time != created or update_time != updated:
+            created, updated = create_time, update_time
+            merged = Entry(session_id=session_id, create_time=timestamp(created), update_time=timestamp(updated))
+            common = merged.SerializeToString()
+        entry = entries.add()
+        entry.MergeFromString(body)
+        entry.MergeFromString(common)
+        entry.updated_seq = updated_seq
+        if parent_entry_id:
+            entry.parent_entry_id = parent_entry_id
+        if label:
+            entry.label = label
+        added.append(entry)
+    return added
 
 
 def search_text(entry: Entry) -> str:

@@ -13,17 +13,21 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_store import events
 from netaclaw_store.codec import Row, entry_from, session_from, storable
 from netaclaw_store.database import Database
+from netaclaw_store.delegations import fill
 from netaclaw_store.hydrate import REMOVED, SESSION_UPDATED, UPDATED, StoredEvent, entry_event, leaf_event
 from netaclaw_store.leases import session_not_found, stale_generation, turn_running
 from netaclaw_store.queries import SQL
 from netaclaw_store.settings import DEFAULT_WORKSPACE
 
 SESSION_TABLES = (
-    *("event", "turn", "queued_message", "subagent_entry", "subagent_session", "entry_draft", "content", "entry"),
-    "session",
+    *("event", "turn", "queued_message", "subagent_event", "subagent_entry", "subagent_session", "entry_draft"),
+    *("content", "entry", "session"),
 )
 """Every table with rows of a session; a test compares it with the schema."""
 
+_OF_ENTRIES = (
+    *("delete_entry_contents", "delete_entry_drafts", "delete_entry_tasks", "delete_entry_steps", "delete_entries"),
+)
 _UPDATABLE = ("title", "agent_id", "thinking_level")
 
 
@@ -107,7 +111,7 @@ class Commands:
             if parent is None:
                 raise _entry_not_found(request.entry_id)
             gone = [row["entry_id"] for row in await connection.fetch(SQL["branch_ids"], *names)]
-            for block in ("delete_entry_contents", "delete_entry_drafts", "delete_entry_tasks", "delete_entries"):
+            for block in _OF_ENTRIES:
                 await connection.execute(SQL[block], request.session_id, gone)
             await connection.execute(SQL["blank_events"], request.session_id, gone, REMOVED)
             logged = [StoredEvent(REMOVED, entry_id, "", "", "", b"") for entry_id in gone]
@@ -175,6 +179,7 @@ async def _set_labels(
         entry = entry_from(session_id, row)
         entries[entry.entry_id] = entry
         logged.append(entry_event(UPDATED, entry))
+    await fill(connection, session_id, list(entries.values()))
     return logged, entries
 
 

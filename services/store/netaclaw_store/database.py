@@ -92,9 +92,13 @@ class Database:
             attempt += 1
             begun = False
             try:
-                async with self._pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
-                    begun = True
+                async with asyncio.timeout(ACQUIRE_TIMEOUT_S):  # the pool's own timeout would cost a task
+                    connection = await self._pool.acquire()
+                begun = True
+                try:
                     return await _within(connection, work, options)
+                finally:
+                    await self._pool.release(connection, timeout=ACQUIRE_TIMEOUT_S)
             except _AGAIN:
                 if attempt >= _ATTEMPTS:
                     raise

@@ -49,6 +49,7 @@ async def fork_session(database: Database, request: j.ForkSessionRequest) -> j.F
             await connection.execute(SQL["fork_contents"], *names, *maps)
             await connection.execute(SQL["fork_tasks"], *names, *maps)
             await connection.execute(SQL["fork_transcripts"], *names)
+            await connection.execute(SQL["fork_steps"], *names, *maps)
             new_leaf = copy.ids.get(leaf, "")
             await connection.execute(SQL["finish_fork"], request.new_session_id, new_leaf, copy.count)
             if new_leaf:  # whoever follows the copy from its beginning learns where it stands

@@ -11,6 +11,7 @@ from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceServicer
 from netaclaw_store import checks, queue
 from netaclaw_store.append import append, write_drafts
+from netaclaw_store.batch import taken_apart
 from netaclaw_store.begin_turn import begin_turn
 from netaclaw_store.commands import Commands
 from netaclaw_store.database import Database
@@ -46,9 +47,10 @@ class JournalService(JournalServiceServicer):
     ) -> AsyncIterator[j.AppendResponse]:
         """A message of drafts alone gets no answer: nobody waits for them."""
         async for request in request_iterator:
-            checks.check_append(request)
-            if request.writes or request.session_id:
-                response, owner_id = await append(self._database, request)
+            parts = taken_apart(request.writes)
+            checks.check_append(request, parts)
+            if parts or request.session_id:
+                response, owner_id = await append(self._database, request, parts)
                 if response.events:
                     self._notices.changed(response.session_id, owner_id, response.last_seq)
                 yield response

@@ -21,6 +21,14 @@ def session_not_found(session_id: str) -> NetaclawError:
     return NetaclawError(Reason.REASON_SESSION_NOT_FOUND, "no such session", metadata={"session_id": session_id})
 
 
+async def owned_session(connection: asyncpg.Connection, owner_id: str, session_id: str) -> Row:
+    """The session's row. Raises SESSION_NOT_FOUND, for another owner's session as well."""
+    row: Row | None = await connection.fetchrow(SQL["read_session"], session_id, owner_id)
+    if row is None:
+        raise session_not_found(session_id)
+    return row
+
+
 def owned_elsewhere(session: Row) -> NetaclawError:
     """Another live instance holds the session of a row of `lock_session`."""
     return NetaclawError(

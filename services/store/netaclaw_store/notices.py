@@ -109,8 +109,8 @@ class Notices:
             self._outgoing.clear()
             try:
                 await self._database.read(
-                    lambda connection, told=payloads: connection.executemany(  # type: ignore[misc]  # one use
-                        "SELECT pg_notify($1, $2)", [(CHANNEL, payload) for payload in told]
+                    lambda connection, told=payloads: connection.execute(  # type: ignore[misc]  # one use
+                        "SELECT pg_notify($1, told) FROM unnest($2::text[]) AS told", CHANNEL, told
                     )
                 )
             except (NetaclawError, asyncpg.PostgresError):

@@ -34,7 +34,7 @@ def project(entry: e.Entry) -> None:
     body = entry.WhichOneof("body")
     if body == "subagent_batch":
         batch = entry.subagent_batch
-        projection = _projection(batch.batch.items, batch.events, (), ())
+        projection = _projection(batch.batch.items, batch.events, batch.final_results, batch.evidence_summaries)
     elif body == "subagent_result":
         result = entry.subagent_result
         projection = _projection(
@@ -74,12 +74,13 @@ def _projection(
     for final in results:
         if final.task.task_id in panels:
             panels[final.task.task_id].message.final_output = final.final_output
+            panels[final.task.task_id].notes.extend(final.diagnostics)
     for fact in evidence:
         if fact.task_id in panels:
             panels[fact.task_id].message.evidence_summaries.append(fact)
     for panel in panels.values():
         projection.task_panels.append(panel.message)
-        projection.diagnostics.extend(panel.diagnostics())
+        projection.diagnostics.extend(dict.fromkeys(panel.diagnostics()))
     return projection
 
 
@@ -93,6 +94,8 @@ class _Panel:
         self._executions: dict[str, s.ToolExecution] = {}
         self._unmatched: list[str] = []
         self._missing: list[str] = []
+        self.notes: list[str] = []
+        """What the task's result says of its run."""
 
     def add(self, event: s.ProcessEvent) -> None:
         if event.type in _CALLS:
@@ -133,7 +136,8 @@ class _Panel:
 
     def diagnostics(self) -> Iterable[str]:
         if self._missing:
-            yield f"{self._name}: protections not in force: {', '.join(self._missing)}"
+            yield f"{self._name}: not in force: {', '.join(self._missing)}"
+        yield from (f"{self._name}: {note}" for note in self.notes)
         for name in self._unmatched:
             yield f"{self._name}: a result of {name} has no call"
         if self._ended:

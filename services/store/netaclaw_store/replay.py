@@ -12,6 +12,7 @@ from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_store.codec import Row, entry_from, session_from
 from netaclaw_store.database import Database
+from netaclaw_store.delegations import fill
 from netaclaw_store.hydrate import StoredEvent, event_from, hydrate
 from netaclaw_store.leases import session_not_found
 from netaclaw_store.pages import chunks
@@ -55,7 +56,8 @@ class Replay:
             yield j.ReadPathResponse(entries=[entries[each] for each in ids if each in entries])
 
     async def entries(self, owner_id: str, session_id: str, ids: Sequence[str]) -> dict[str, Entry]:
-        """Entries by id, not projected; the caller bounds their size."""
+        """Entries of a path by id; the caller bounds their size."""
+
         rows = await self._database.read(
             lambda connection: connection.fetch(SQL["entries_in"], session_id, owner_id, list(ids))
         )
@@ -70,11 +72,7 @@ class Replay:
             raise session_not_found(request.session_id)
         last = session["seq"]
         if request.after_seq > last or request.after_seq < session["trimmed_seq"]:
-            raise NetaclawError(
-                Reason.REASON_SEQ_OUT_OF_RANGE,
-                "the events after that seq are not there: take a snapshot and follow from its seq",
-                metadata={"snapshot_seq": str(last)},
-            )
+            raise _out_of_range(last)
         after, limit = request.after_seq, _FIRST_PAGE
         while True:
             pages, after, ended = await self._page(request, after, last, limit)
@@ -93,6 +91,8 @@ class Replay:
             row = await connection.fetchrow(SQL["read_session"], session_id, owner_id)
             if row is None:
                 raise session_not_found(session_id)
+            if after < row["trimmed_seq"]:  # trimmed while pages were read
+                raise _out_of_range(row["seq"])
             names = (session_id, owner_id)
             stored = [
                 event_from(each) for each in await connection.fetch(SQL["events_after"], *names, after, last, limit)
@@ -116,6 +116,14 @@ class Replay:
         return await self._database.snapshot(work)
 
 
+def _out_of_range(last: int) -> NetaclawError:
+    return NetaclawError(
+        Reason.REASON_SEQ_OUT_OF_RANGE,
+        "the events after that seq are not there: take a snapshot and follow from its seq",
+        metadata={"snapshot_seq": str(last)},
+    )
+
+
 async def _window(
     connection: asyncpg.Connection, session_id: str, owner_id: str, stored: list[StoredEvent]
 ) -> tuple[list[StoredEvent], dict[str, Entry]]:
@@ -128,7 +136,6 @@ async def _window(
         for row in await connection.fetch(SQL["entry_sizes"], session_id, owner_id, wanted)
     }
     ids = next(chunks(wanted, sizes, _WINDOW_BYTES))
-    rows = await connection.fetch(SQL["entries_in"], session_id, owner_id, ids)
     held = set(ids)
     taken: list[StoredEvent] = []
     total = 0
@@ -139,7 +146,17 @@ async def _window(
         if taken and total > 2 * _WINDOW_BYTES:
             break
         taken.append(event)
-    return taken, {row["entry_id"]: entry_from(session_id, row) for row in rows}
+    return taken, await _entries(connection, session_id, owner_id, ids)
+
+
+async def _entries(
+    connection: asyncpg.Connection, session_id: str, owner_id: str, ids: Sequence[str]
+) -> dict[str, Entry]:
+    """Entries by id, filled from their rows, not projected."""
+    rows = await connection.fetch(SQL["entries_in"], session_id, owner_id, list(ids))
+    entries = {row["entry_id"]: entry_from(session_id, row) for row in rows}
+    await fill(connection, session_id, list(entries.values()))
+    return entries
 
 
 def _draft_pages(rows: Sequence[Row], last: j.ReadEventsResponse) -> list[j.ReadEventsResponse]:

@@ -9,22 +9,20 @@ import asyncpg
 
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import session_service_pb2 as p
-from netaclaw.session.v1.entry_pb2 import ENTRY_KIND_COMPACTION, ContentChunk, Message
-from netaclaw.session.v1.subagent_pb2 import SubagentTask
+from netaclaw.session.v1.entry_pb2 import ENTRY_KIND_ASSISTANT, ENTRY_KIND_COMPACTION, ContentChunk, Entry
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_chassis.errors import InvalidRequest, NetaclawError
-from netaclaw_store.codec import Row, entry_from, session_from, shown_entry, timestamp
+from netaclaw_store.codec import Row, add_entries, entry_from, projected, session_from
 from netaclaw_store.database import Database
-from netaclaw_store.leases import session_not_found
-from netaclaw_store.pages import MAX_RESPONSE_BYTES, chunks, fitting, page_size, read_token, write_token
+from netaclaw_store.delegations import VIEW_KINDS, fill, load, restored
+from netaclaw_store.leases import owned_session
+from netaclaw_store.pages import MAX_RESPONSE_BYTES, chunks, page_size, read_token, write_token
 from netaclaw_store.queries import SQL
 
-_PAGE_BYTES = MAX_RESPONSE_BYTES - 32 * 1024
+PAGE_BYTES = MAX_RESPONSE_BYTES - 32 * 1024
 _CONTENT_DEFAULT = 64 * 1024
 _CONTENT_MOST = 512 * 1024
-_USAGE_FIELDS = (
-    *("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens", "model_calls", "cost_micros"),
-)
+_USAGE_FIELDS = tuple(field.name for field in Usage.DESCRIPTOR.fields)
 
 
 class SessionReads:
@@ -34,7 +32,7 @@ class SessionReads:
         self._database = database
 
     async def session(self, owner_id: str, session_id: str) -> p.GetSessionResponse:
-        row = await self._database.read(lambda connection: _session(connection, owner_id, session_id))
+        row = await self._database.read(lambda connection: owned_session(connection, owner_id, session_id))
         return p.GetSessionResponse(session=session_from(row))
 
     async def sessions(self, owner_id: str, request: p.ListSessionsRequest) -> p.ListSessionsResponse:
@@ -62,13 +60,21 @@ class SessionReads:
         after = cursor[0] if cursor else 0
 
         async def work(connection: asyncpg.Connection) -> p.GetSessionTreeResponse:
-            session = await _session(connection, owner_id, session_id)
+            session = await owned_session(connection, owner_id, session_id)
             names = (session_id, owner_id, after, size + 1)
-            rows = await connection.fetch(SQL["tree_page"], *names, _PAGE_BYTES)
-            entries = fitting((shown_entry(session_id, row) for row in rows[:size]), _PAGE_BYTES)
-            response = p.GetSessionTreeResponse(session=session_from(session), entries=entries)
-            last = rows[len(entries) - 1]["entry_no"] if entries else 0
-            if entries and last < session["entry_count"] and await _more(connection, session_id, last):
+            rows = await connection.fetch(SQL["tree_page"], *names, PAGE_BYTES)
+            response = p.GetSessionTreeResponse(session=session_from(session))
+            read = add_entries(session_id, rows[:size], response.entries)
+            views = [entry for entry in read if entry.kind in VIEW_KINDS]
+            await fill(connection, session_id, views)
+            for entry in views:
+                projected(entry)
+            while len(response.entries) > 1 and response.ByteSize() > PAGE_BYTES:
+                response.entries.pop()
+            shown = len(response.entries)
+            last = rows[shown - 1]["entry_no"] if shown else 0
+            response.entries.extend(await _restored(connection, session_id, read[:shown]))
+            if shown and last < session["entry_count"] and await _more(connection, session_id, last):
                 response.next_page_token = write_token(scope, last)
             return response
 
@@ -81,7 +87,7 @@ class SessionReads:
         cursor = read_token(request.page_token, scope, (str, int))
 
         async def work(connection: asyncpg.Connection) -> p.ListMessagesResponse:
-            session = await _session(connection, owner_id, session_id)
+            session = await owned_session(connection, owner_id, session_id)
             leaf = cursor[0] if cursor else request.leaf_entry_id or session["leaf_entry_id"]
             start = cursor[1] if cursor else 0
             path = await connection.fetch(SQL["path_ids"], session_id, owner_id, leaf, "")
@@ -89,7 +95,7 @@ class SessionReads:
                 raise NetaclawError(Reason.REASON_ENTRY_NOT_FOUND, "no such entry", metadata={"entry_id": leaf})
             order = await _compacted(connection, owner_id, session_id, path) if request.compacted else path
             sizes = {row["entry_id"]: row["body_bytes"] + 256 for row in order[start : start + size]}
-            ids = next(chunks(sizes, sizes, _PAGE_BYTES), [])
+            ids = next(chunks(sizes, sizes, PAGE_BYTES), [])
             rows = await connection.fetch(SQL["entries_in"], session_id, owner_id, ids)
             found = {row["entry_id"]: entry_from(session_id, row) for row in rows}
             response = p.ListMessagesResponse(entries=[found[each] for each in ids])
@@ -107,7 +113,7 @@ class SessionReads:
         names = (request.session_id, owner_id, request.content_id)
 
         async def work(connection: asyncpg.Connection) -> p.ReadContentResponse:
-            await _session(connection, owner_id, request.session_id)
+            await owned_session(connection, owner_id, request.session_id)
             size = await connection.fetchval(SQL["content_size"], *names)
             if size is None:
                 raise NetaclawError(
@@ -125,50 +131,41 @@ class SessionReads:
 
         return await self._database.snapshot(work)
 
-    async def subagent_entries(
-        self, owner_id: str, request: p.ListSubagentEntriesRequest
-    ) -> p.ListSubagentEntriesResponse:
-        size = page_size(request.page_size, 100, 500)
-        scope = ("subagent", request.session_id, request.task_id)
-        cursor = read_token(request.page_token, scope, (int,))
-        names = (request.session_id, owner_id, request.task_id)
-
-        async def work(connection: asyncpg.Connection) -> p.ListSubagentEntriesResponse:
-            await _session(connection, owner_id, request.session_id)
-            task = await connection.fetchval(SQL["read_task"], *names)
-            if task is None:
-                raise NetaclawError(Reason.REASON_TASK_NOT_FOUND, "no such task", metadata={"task_id": request.task_id})
-            shown = SubagentTask.FromString(task)
-            rows = await connection.fetch(SQL["subagent_entries"], *names, cursor[0] if cursor else -1, size + 1)
-            listed = fitting(
-                (_child_entry(request.task_id, row) for row in rows[:size]), _PAGE_BYTES - shown.ByteSize()
-            )
-            response = p.ListSubagentEntriesResponse(task=shown, entries=listed)
-            if len(listed) < len(rows):
-                response.next_page_token = write_token(scope, listed[-1].n)
-            return response
-
-        return await self._database.snapshot(work)
-
     async def usage(self, owner_id: str, request: p.GetUsageRequest) -> p.GetUsageResponse:
         """Main agent's model calls and tasks together, and the tasks alone."""
 
         async def work(connection: asyncpg.Connection) -> p.GetUsageResponse:
             if request.session_id:
-                await _session(connection, owner_id, request.session_id)
-            main = await connection.fetchrow(SQL["usage_of_entries"], owner_id, request.session_id)
-            tasks = await connection.fetchrow(SQL["usage_of_tasks"], owner_id, request.session_id)
-            total = Usage(**{name: main[name] + tasks[name] for name in _USAGE_FIELDS})
-            return p.GetUsageResponse(total=total, subagents=Usage(**{name: tasks[name] for name in _USAGE_FIELDS}))
+                await owned_session(connection, owner_id, request.session_id)
+            rows = await connection.fetch(SQL["usage"], owner_id, request.session_id, request.turn_id)
+            response = p.GetUsageResponse(total=Usage(), subagents=Usage())
+            for row in rows:
+                spent = Usage(**{name: row[name] for name in _USAGE_FIELDS})
+                if row["of_task"]:
+                    response.subagents.CopyFrom(spent)
+                for name in _USAGE_FIELDS:
+                    setattr(response.total, name, getattr(response.total, name) + row[name])
+            return response
 
         return await self._database.snapshot(work)
 
 
-async def _session(connection: asyncpg.Connection, owner_id: str, session_id: str) -> Row:
-    row: Row | None = await connection.fetchrow(SQL["read_session"], session_id, owner_id)
-    if row is None:
-        raise session_not_found(session_id)
-    return row
+async def _restored(connection: asyncpg.Connection, session_id: str, entries: Sequence[Entry]) -> list[Entry]:
+    """Batch entries of anchors that refer to one that is not there, made from rows alone."""
+    anchors = {
+        part.batch_reference.batch_entry_id: entry
+        for entry in entries
+        if entry.kind == ENTRY_KIND_ASSISTANT
+        for part in entry.assistant.parts
+        if part.WhichOneof("part") == "batch_reference"
+    }
+    for entry in entries:
+        anchors.pop(entry.entry_id, None)
+    if not anchors:
+        return []
+    rows = await connection.fetch(SQL["missing_batches"], session_id, list(anchors))
+    found = await load(connection, session_id, [row["batch_entry_id"] for row in rows])
+    return [projected(restored(session_id, anchors[each], found[each])) for each in found]
 
 
 async def _more(connection: asyncpg.Connection, session_id: str, entry_no: int) -> bool:
@@ -189,11 +186,6 @@ async def _compacted(
     ids = [each["entry_id"] for each in path]
     kept = path[ids.index(first_kept) : place] if first_kept in ids[:place] else []
     return [path[place], *kept, *path[place + 1 :]]
-
-
-def _child_entry(task_id: str, row: Row) -> p.SubagentEntry:
-    message = Message.FromString(row["message"])
-    return p.SubagentEntry(task_id=task_id, n=row["n"], message=message, create_time=timestamp(row["create_time"]))
 
 
 def _like(query: str) -> str:

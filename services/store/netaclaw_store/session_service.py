@@ -12,6 +12,7 @@ from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceServicer
 from netaclaw_chassis.calls import owner_id
 from netaclaw_chassis.errors import Violations
 from netaclaw_store.checks import check_id, check_optional_id, check_text
+from netaclaw_store.delegation_reads import DelegationReads
 from netaclaw_store.pages import page_size, read_token, write_token
 from netaclaw_store.session_reads import SessionReads
 from netaclaw_store.settings import DEFAULT_WORKSPACE
@@ -24,8 +25,9 @@ MAX_QUERY = 200
 class SessionService(SessionServiceServicer):
     """SessionService on the public port."""
 
-    def __init__(self, reads: SessionReads, workspaces: Iterable[str]) -> None:
+    def __init__(self, reads: SessionReads, delegations: DelegationReads, workspaces: Iterable[str]) -> None:
         self._reads = reads
+        self._delegations = delegations
         self._workspaces = sorted({DEFAULT_WORKSPACE, *workspaces})
 
     async def GetSession(self, request: p.GetSessionRequest, context: Context) -> p.GetSessionResponse:
@@ -60,12 +62,26 @@ class SessionService(SessionServiceServicer):
     ) -> p.ListSubagentEntriesResponse:
         owner = owner_id()
         _check_session(request.session_id, task_id=request.task_id)
-        return await self._reads.subagent_entries(owner, request)
+        return await self._delegations.subagent_entries(owner, request)
+
+    async def GetSubagentResult(
+        self, request: p.GetSubagentResultRequest, context: Context
+    ) -> p.GetSubagentResultResponse:
+        owner = owner_id()
+        _check_session(request.session_id, task_id=request.task_id)
+        return await self._delegations.result(owner, request)
+
+    async def ListProcessEvents(
+        self, request: p.ListProcessEventsRequest, context: Context
+    ) -> p.ListProcessEventsResponse:
+        owner = owner_id()
+        _check_session(request.session_id, batch_entry_id=request.batch_entry_id, task_id=request.task_id)
+        return await self._delegations.process_events(owner, request)
 
     async def GetUsage(self, request: p.GetUsageRequest, context: Context) -> p.GetUsageResponse:
         owner = owner_id()
-        if request.session_id:
-            _check_session(request.session_id)
+        if request.session_id or request.turn_id:  # a turn is one of a session
+            _check_session(request.session_id, turn_id=request.turn_id)
         return await self._reads.usage(owner, request)
 
     async def ListWorkspaces(self, request: p.ListWorkspacesRequest, context: Context) -> p.ListWorkspacesResponse:

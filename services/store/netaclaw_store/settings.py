@@ -43,6 +43,12 @@ class StoreSettings:
     """False makes the embedded server forget what a power cut interrupts: for throw-away data only."""
     notice_poll_seconds: float = var("NETACLAW_NOTICE_POLL_SECONDS", 15.0)
     """How long a notice can be late when the database's own notification was lost."""
+    event_retention_days: float = var("NETACLAW_EVENT_RETENTION_DAYS", 30.0)
+    """How long durable events can be followed again; 0: for ever. Entries and snapshots are not touched by it."""
+    event_retention_count: int = var("NETACLAW_EVENT_RETENTION_COUNT", 1_000_000)
+    """How many of its newest events each session keeps; 0: all."""
+    event_retention_interval_seconds: float = var("NETACLAW_EVENT_RETENTION_INTERVAL_SECONDS", 3600.0)
+    """How often old events are looked for."""
 
     def __post_init__(self) -> None:
         for name, port in (("NETACLAW_STORE_PORT", self.port), ("NETACLAW_STORE_INTERNAL_PORT", self.internal_port)):
@@ -52,5 +58,11 @@ class StoreSettings:
             raise SettingsError("NETACLAW_LEASE_SECONDS is not between 0.1 and 3600")
         if not 0.1 <= self.notice_poll_seconds <= 600:
             raise SettingsError("NETACLAW_NOTICE_POLL_SECONDS is not between 0.1 and 600")
+        if not 0 <= self.event_retention_days <= 36_500:
+            raise SettingsError("NETACLAW_EVENT_RETENTION_DAYS is not between 0 and 36500")
+        if self.event_retention_count < 0:
+            raise SettingsError("NETACLAW_EVENT_RETENTION_COUNT is negative")
+        if not 1 <= self.event_retention_interval_seconds <= 86_400:
+            raise SettingsError("NETACLAW_EVENT_RETENTION_INTERVAL_SECONDS is not between 1 and 86400")
         if self.database_url and not self.database_url.startswith(("postgres://", "postgresql://")):
             raise SettingsError("NETACLAW_DATABASE_URL does not begin with postgresql://")

@@ -3,54 +3,90 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import asyncpg
 from google.protobuf.json_format import MessageToDict
 
 from netaclaw.session.v1.entry_pb2 import Entry
-from netaclaw.session.v1.subagent_pb2 import SubagentSource, SubagentTask, SubagentTaskState
+from netaclaw.session.v1.subagent_pb2 import (
+    SubagentFinalResult,
+    SubagentResultBody,
+    SubagentSource,
+    SubagentTask,
+    SubagentTaskState,
+)
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_store.batch import Part
 from netaclaw_store.codec import moment, storable
+from netaclaw_store.delegations import ENDED
 from netaclaw_store.queries import SQL
 
 _JSON_NUL = "\\u0000"
 
 
-async def write_side_rows(connection: asyncpg.Connection, request: j.AppendRequest, owner_id: str) -> None:
-    """Write them in order, within the batch's transaction."""
-    session_id = request.session_id
-    for write in request.writes:
-        kind = write.WhichOneof("write")
+async def write_side_rows(
+    connection: asyncpg.Connection, session_id: str, owner_id: str, parts: Sequence[Part]
+) -> None:
+    """Write them within the batch's transaction; of several writes of a task the last one that may stand."""
+    tasks: dict[str, j.SubagentTaskWrite] = {}
+    steps: list[j.ProcessEventWrite] = []
+    for kind, body in parts:
         if kind == "subagent_task":
-            await connection.execute(SQL["upsert_task"], *task_row(session_id, owner_id, write.subagent_task))
+            _take(tasks, body)
+        elif kind == "process_event":
+            steps.append(body)
         elif kind == "subagent_entry":
-            child = write.subagent_entry
-            message = child.message.SerializeToString()
-            await connection.execute(
-                SQL["upsert_subagent_entry"], session_id, child.task_id, child.n, owner_id, message
-            )
+            message = body.message.SerializeToString()
+            await connection.execute(SQL["upsert_subagent_entry"], session_id, body.task_id, body.n, owner_id, message)
+            if body.is_last:
+                await connection.execute(SQL["cut_transcript"], session_id, body.task_id, body.n)
         elif kind == "content":
-            large = write.content
-            await connection.execute(
-                SQL["append_content"], session_id, large.content_id, owner_id, large.entry_id, large.text.encode()
-            )
+            names = (session_id, body.content_id, owner_id, body.entry_id)
+            await connection.execute(SQL["append_content"], *names, body.text.encode())
+    if tasks:
+        columns = zip(*(_task_columns(write) for write in tasks.values()), strict=True)
+        await connection.execute(SQL["upsert_tasks"], session_id, owner_id, *(list(column) for column in columns))
+    if steps:
+        await connection.execute(
+            SQL["insert_steps"],
+            *(session_id, owner_id, [step.batch_entry_id for step in steps], [step.n for step in steps]),
+            *(
+                [step.process_event.task_id for step in steps],
+                [step.process_event.SerializeToString() for step in steps],
+            ),
+        )
 
 
-def task_row(session_id: str, owner_id: str, write: j.SubagentTaskWrite) -> tuple[object, ...]:
-    """Parameters of `upsert_task`: the columns of the source design, and the exact task."""
+def _take(tasks: dict[str, j.SubagentTaskWrite], write: j.SubagentTaskWrite) -> None:
+    """The first end state wins here, too."""
+    before = tasks.get(write.task.task_id)
+    if before is None or before.task.state not in ENDED or before.task.state == write.task.state:
+        tasks[write.task.task_id] = write
+
+
+def _task_columns(write: j.SubagentTaskWrite) -> tuple[object, ...]:
+    """A row of `upsert_tasks`: the columns of the source design, the exact task, and what it left behind."""
     task = write.task
-    result = None
+    result = outcome = None
     if write.HasField("result"):
-        result = storable(_json(MessageToDict(write.result, preserving_proto_field_name=True)))
+        final = SubagentFinalResult()
+        final.CopyFrom(write.result)
+        final.ClearField("task")
+        result = storable(_json(MessageToDict(final, preserving_proto_field_name=True)))
+        final.resume_handle = task.task_id
+        body = SubagentResultBody(final_results=[final], evidence_summaries=write.evidence_summaries)
+        outcome = body.SerializeToString()
     return (
-        *(session_id, task.task_id, owner_id, write.parent_entry_id, write.tool_call_id, write.parent_agent_id),
+        *(task.task_id, write.parent_entry_id, write.tool_call_id, write.parent_agent_id),
         *(write.batch_entry_id, source_name(task), task.preset_agent_id, storable(task.name), storable(task.goal)),
         *(storable(task.context), status_name(task), task.model, _json(list(task.tool_names))),
         *(storable(task.summary), result, storable(task.error), usage_json(task.usage), task.sort_order),
         moment(task.start_time) if task.HasField("start_time") else None,
         moment(task.end_time) if task.HasField("end_time") else None,
         task.SerializeToString(),
+        outcome,
     )
 
 
@@ -79,10 +115,12 @@ def usage_json(usage: Usage) -> str:
 
 
 def entry_usage(entry: Entry) -> str | None:
-    """Token usage of an assistant entry, if it has any."""
-    if entry.WhichOneof("body") != "assistant" or not entry.assistant.HasField("usage"):
+    """Token usage of the model call that made the entry, if one did."""
+    body = entry.WhichOneof("body")
+    if body not in ("assistant", "compaction", "branch_summary"):
         return None
-    return usage_json(entry.assistant.usage)
+    made = getattr(entry, body)
+    return usage_json(made.usage) if made.HasField("usage") else None
 
 
 def _short(name: object, value: int, prefix: str) -> str:

@@ -45,7 +45,7 @@ async def open_app(
             catalogue = ModelCatalogue(settings.models)
             stack.push_async_callback(catalogue.close)
         workspaces = Workspaces(settings.data_dir, settings.workspaces)
-        places = Places(settings.max_workers, settings.max_waiting)
+        places = Places(settings.place_limits)
         supervisor = Supervisor(launcher, catalogue, workspaces, limits=limits, places=places)
         hosts = ToolHosts(launcher, workspaces, limits=limits, max_hosts=settings.max_workers)
         service = RunnerService(supervisor, hosts, max_workers=settings.max_workers)

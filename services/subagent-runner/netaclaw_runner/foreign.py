@@ -21,6 +21,7 @@ class CommandLauncher:
     def __init__(self, command: Sequence[str]) -> None:
         """`command`: the program, by path, and its arguments."""
         self._command = list(command)
+        self.predictable = False
 
     @property
     def sandbox(self) -> SandboxReport:

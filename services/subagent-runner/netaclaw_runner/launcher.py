@@ -101,6 +101,11 @@ class Launcher(Protocol):
     """Starts workers."""
 
     @property
+    def predictable(self) -> bool:
+        """Whether its workers are ours: what they ask the model first follows from their task."""
+        ...
+
+    @property
     def sandbox(self) -> SandboxReport:
         """What workers of this launcher get; what each one got is in its handle."""
         ...
@@ -120,6 +125,7 @@ class ExecLauncher:
     def __init__(self, boot: str = BOOT) -> None:
         """`boot` is the program text that the interpreter runs, with the options as JSON in its first argument."""
         self._boot = boot
+        self.predictable = boot == BOOT
         self._paths = import_paths()
 
     @property

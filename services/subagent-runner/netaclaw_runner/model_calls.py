@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from netaclaw.chat.v1.event_pb2 import AssistantStreamDelta, StreamChannel
 from netaclaw.session.v1.entry_pb2 import Message
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw_agent.model import Finished, Model, ModelCall, ModelError, ModelEvent, NewId, TextDelta
+from netaclaw_agent.model import Finished, ModelError, ModelEvent, TextDelta
 
 _TEXT = StreamChannel.STREAM_CHANNEL_TEXT
 _THINKING = StreamChannel.STREAM_CHANNEL_THINKING
@@ -97,16 +97,13 @@ class CallOutcome:
 
 
 async def run_call(
-    model: Model,
-    call: ModelCall,
+    events: AsyncIterator[ModelEvent],
     stream: DeltaStream,
     *,
-    new_id: NewId,
     progress: Callable[[], None],
     room: Callable[[], Awaitable[None]],
 ) -> CallOutcome:
-    """Run one model call into the stream. A model's own failure is an outcome; cancellation passes through."""
-    events = model.stream(call, new_id=new_id)
+    """Run one model call's events into the stream. A model's own failure is an outcome; cancellation passes through."""
     try:
         async for event in events:
             if isinstance(event, Finished):

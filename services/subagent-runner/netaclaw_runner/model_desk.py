@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from netaclaw.chat.v1.event_pb2 import AssistantStreamDelta, StreamChannel
-from netaclaw.session.v1.entry_pb2 import FinishReason
+from netaclaw.session.v1.entry_pb2 import FinishReason, Message
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1.runner_service_pb2 import RunEvent, RunStreamStart, TranscriptMessage
 from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.loop import text_of
-from netaclaw_agent.model import Model, ModelCall, NewId
+from netaclaw_agent.model import Model, ModelCall, ModelEvent, NewId
+from netaclaw_agent.models.ahead import CallAhead
+from netaclaw_agent.usage import add_usage
 from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_calls import CallOutcome, DeltaStream, run_call
@@ -43,6 +45,7 @@ class ModelDesk:
     ) -> None:
         self._run = run
         self._agent = envelope.agent_config
+        self._session_id = envelope.session_id
         self._budget = envelope.budget
         self._model = model
         self._tools = tools
@@ -56,6 +59,7 @@ class ModelDesk:
         self._pending = 0
         self._calls = 0
         self._task: asyncio.Task[None] | None = None
+        self._ahead: CallAhead | None = None
         self._stream: DeltaStream | None = None
         self._last_text = ""
         self._warned = False
@@ -132,8 +136,17 @@ class ModelDesk:
             self._warned = True
             self._run.tell(pb.BudgetWarning(message=_WARNING.format(what=what)))
 
+    def begin_ahead(self, messages: Sequence[Message]) -> None:
+        """Make the first call while the worker is being started, with the messages that it is going to ask with.
+
+        Nothing of it is shown before the worker asks. When it asks otherwise, the call is dropped; its cost is counted.
+        """
+        if self._run.attended:
+            self._ahead = CallAhead(self._model, self._model_call(tuple(messages)), new_id=self._new_id)
+
     async def stop(self) -> None:
-        """Cut the running call. Its cost is counted; its text stays readable."""
+        """Cut the running call. Its cost is counted; its text stays readable. Idempotent."""
+        await self._drop_ahead()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -157,16 +170,9 @@ class ModelDesk:
 
     async def _call(self, request_id: int) -> None:
         stream = self._open_stream()
-        call = ModelCall(
-            system=self._agent.system_prompt,
-            messages=self._transcript.messages,
-            tools=self._tools,
-            thinking_level=self._agent.thinking_level,
-        )
         try:
-            outcome = await run_call(
-                self._model, call, stream, new_id=self._new_id, progress=self._run.progress, room=self._room
-            )
+            events = await self._events(self._model_call(self._transcript.messages))
+            outcome = await run_call(events, stream, progress=self._run.progress, room=self._room)
         except asyncio.CancelledError:
             self._account(Usage(model_calls=1))
             raise
@@ -175,6 +181,30 @@ class ModelDesk:
             outcome = CallOutcome(None, Usage(model_calls=1), "internal error in the model call")
         self._task = None
         self._answer(request_id, outcome)
+
+    def _model_call(self, messages: Sequence[Message]) -> ModelCall:
+        return ModelCall(
+            system=self._agent.system_prompt,
+            messages=messages,
+            tools=self._tools,
+            thinking_level=self._agent.thinking_level,
+            session_id=self._session_id,
+        )
+
+    async def _events(self, call: ModelCall) -> AsyncIterator[ModelEvent]:
+        """The call's events: of the one that was made ahead, when it is the same."""
+        ahead = self._ahead
+        if ahead is not None and ahead.call == call:
+            self._ahead = None
+            return ahead.stream()
+        await self._drop_ahead()
+        return self._model.stream(call, new_id=self._new_id)
+
+    async def _drop_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self._account(Usage(model_calls=1))
+            await ahead.drop()
 
     def _answer(self, request_id: int, outcome: CallOutcome) -> None:
         if outcome.message is None:
@@ -217,9 +247,3 @@ class ModelDesk:
             self.warn("one model call is left")
         elif budget.max_tokens and self._tokens >= _NEAR * budget.max_tokens:
             self.warn(f"{self._tokens} of {budget.max_tokens} tokens are used")
-
-
-def add_usage(total: Usage, more: Usage) -> None:
-    """Add a call's cost to a sum."""
-    for field in Usage.DESCRIPTOR.fields:
-        setattr(total, field.name, getattr(total, field.name) + getattr(more, field.name))

@@ -28,6 +28,7 @@ from netaclaw_runner.events import EventStream, Reader
 from netaclaw_runner.launcher import Launcher, LaunchError, SandboxReport
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_desk import ModelDesk
+from netaclaw_runner.opening import opening
 from netaclaw_runner.protocol import PROTOCOL_VERSION, Line
 from netaclaw_runner.tool_ledger import ToolLedger
 from netaclaw_runner.toolbox import task_box
@@ -133,6 +134,7 @@ class Run:
             log.exception("a run broke", extra=self._ids())
             self.end(failed(f"internal error in the runner: {type(error).__name__}"))
         finally:
+            await self._desk.stop()
             self._clocks.stop()
             if self._workspace_fd is not None:
                 os.close(self._workspace_fd)
@@ -189,6 +191,8 @@ class Run:
         self._clocks.moved()
 
     async def _work(self) -> None:
+        if self._launcher.predictable:
+            self._desk.begin_ahead(opening(self._envelope))
         try:
             link = await WorkerLink.open(
                 self._launcher,
@@ -384,4 +388,5 @@ def _for_worker(envelope: pb.SubagentTaskEnvelope) -> pb.SubagentTaskEnvelope:
     task = pb.SubagentTaskEnvelope()
     task.CopyFrom(envelope)
     task.ClearField("owner_id")
+    task.task.ClearField("tool_runtime_routes")  # they stand in its policy
     return task

@@ -41,30 +41,21 @@ class RunnerService(RunnerServiceServicer):
         self._max_workers = max_workers
 
     async def Run(self, request_iterator: AsyncIterator[RunRequest], context: Context) -> AsyncIterator[RunResponse]:
-        first = await anext(request_iterator, RunRequest())
-        if first.WhichOneof("request") != "start":
-            raise InvalidRequest([("start", "must be the first request")])
-        run, reader = self._supervisor.start(first.start)
+        run, reader = self._supervisor.start(await _first(request_iterator, "start"))
         async for events in _follow(run, reader, request_iterator, context):
             yield RunResponse(events=events)
 
     async def Attach(
         self, request_iterator: AsyncIterator[AttachRequest], context: Context
     ) -> AsyncIterator[AttachResponse]:
-        first = await anext(request_iterator, AttachRequest())
-        if first.WhichOneof("request") != "attach":
-            raise InvalidRequest([("attach", "must be the first request")])
-        run, reader = self._supervisor.attach(first.attach)
+        run, reader = self._supervisor.attach(await _first(request_iterator, "attach"))
         async for events in _follow(run, reader, request_iterator, context):
             yield AttachResponse(events=events)
 
     async def HostTools(
         self, request_iterator: AsyncIterator[HostToolsRequest], context: Context
     ) -> AsyncIterator[HostToolsResponse]:
-        first = await anext(request_iterator, HostToolsRequest())
-        if first.WhichOneof("request") != "open":
-            raise InvalidRequest([("open", "must be the first request")])
-        host = self._hosts.make(first.open)
+        host = self._hosts.make(await _first(request_iterator, "open"))
         calling: asyncio.Task[None] | None = None
         try:
             yield HostToolsResponse(started=await host.open())
@@ -86,6 +77,14 @@ class RunnerService(RunnerServiceServicer):
             tool_hosts=self._hosts.count,
             max_workers=self._max_workers,
         )
+
+
+async def _first(requests: AsyncIterator[Any], kind: str) -> Any:
+    """What the first request holds. Raises InvalidRequest unless it is of the kind."""
+    first = await anext(requests, None)
+    if first is None or first.WhichOneof("request") != kind:
+        raise InvalidRequest([(kind, "must be the first request")])
+    return getattr(first, kind)
 
 
 async def _follow(

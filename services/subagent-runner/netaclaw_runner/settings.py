@@ -10,6 +10,7 @@ from types import MappingProxyType
 from netaclaw_agent.models.catalogue import ModelSettings
 from netaclaw_chassis import settings
 from netaclaw_chassis.settings import SettingsError, var
+from netaclaw_runner.places import PlaceLimits
 
 MAX_PORT = 65535
 ATTACH_GRACE_S = 5.0
@@ -32,7 +33,11 @@ class RunnerSettings:
     max_workers: int = var("NETACLAW_RUNNER_MAX_WORKERS", 64)
     """Most runs at once; and, counted apart, most tool hosts."""
     max_waiting: int = var("NETACLAW_RUNNER_MAX_WAITING", 256)
-    """Most runs that wait for a place, sessions taking turns; 0: a run beyond max_workers is refused."""
+    """Most runs that wait for a place, owners and sessions taking turns; 0: a run beyond a limit is refused."""
+    max_per_session: int = var("NETACLAW_RUNNER_MAX_PER_SESSION", 16)
+    """Most runs of one session at once."""
+    max_per_owner: int = var("NETACLAW_RUNNER_MAX_PER_OWNER", 32)
+    """Most runs of one owner at once, over all sessions and all callers."""
     data_dir: Path = field(default_factory=_default_data_dir, metadata={"env": "NETACLAW_DATA_DIR"})
     """Holds the owners' own workspaces."""
     workspaces: Mapping[str, str] = field(
@@ -48,6 +53,9 @@ class RunnerSettings:
             raise SettingsError(f"NETACLAW_RUNNER_PORT is not a port: 0 to {MAX_PORT}")
         if not 1 <= self.max_workers <= 10_000:
             raise SettingsError("NETACLAW_RUNNER_MAX_WORKERS is not between 1 and 10000")
+        for name in ("max_per_session", "max_per_owner"):
+            if not 1 <= getattr(self, name) <= 10_000:
+                raise SettingsError(f"NETACLAW_RUNNER_{name.upper()} is not between 1 and 10000")
         if not 0 <= self.max_waiting <= 10_000:
             raise SettingsError("NETACLAW_RUNNER_MAX_WAITING is not between 0 and 10000")
         if not 0.1 <= self.lease_seconds <= 3600:
@@ -55,6 +63,11 @@ class RunnerSettings:
         for name, path in self.workspaces.items():
             if not Path(path).is_absolute():
                 raise SettingsError(f"NETACLAW_WORKSPACES: the path of {name} is not absolute")
+
+    @property
+    def place_limits(self) -> PlaceLimits:
+        """The limits on runs."""
+        return PlaceLimits(self.max_workers, self.max_waiting, self.max_per_session, self.max_per_owner)
 
 
 def read(environ: Mapping[str, str]) -> RunnerSettings:

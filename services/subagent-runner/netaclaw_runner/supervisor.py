@@ -64,7 +64,7 @@ class Supervisor:
         model = self._model(envelope.agent_config.model)
         check_sandbox(envelope.policy.sandbox, self.sandbox)
         name = envelope.policy.workspace
-        place = self._places.ask(envelope.session_id)
+        place = self._places.ask(envelope.owner_id, envelope.session_id)
         try:
             workspace_fd = self._workspaces.open(name, envelope.owner_id) if name else None
             run = Run(envelope, model, self._launcher, workspace_fd, limits=self._limits, new_id=new_id)

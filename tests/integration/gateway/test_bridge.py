@@ -161,7 +161,7 @@ async def test_a_client_that_goes_away_cancels_the_upstream_call_at_once(rig: Ri
         try:
             while True:
                 running.set()
-                await (asyncio.Event().wait() if silent else asyncio.sleep(0))
+                await (asyncio.Event().wait() if silent else asyncio.sleep(0))  # it talks on
                 yield b"x" * 1000
         finally:
             gone.set()

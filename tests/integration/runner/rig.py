@@ -30,13 +30,8 @@ from netaclaw.subagent.v1 import runner_service_pb2 as rs
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_agent.model import Finished, Model, ModelCall, ModelEvent, NewId, TextDelta
 from netaclaw_agent.models.catalogue import ModelCatalogue, ModelSettings
-from netaclaw_agent.policy import (
-    Scene,
-    SubagentSettings,
-    child_policy,
-    effective_subagent_config,
-    main_policy,
-)
+from netaclaw_agent.policy import Scene, child_policy, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
@@ -74,13 +69,17 @@ def receive():
 task = receive()
 def start():
     send("run_start", protocolVersion=1, pid=os.getpid())
+def pause(seconds):
+    time.sleep(seconds)  # this worker's own pace
+def hang():
+    time.sleep(600)  # until it is ended
 def end(text="done"):
     send("run_end", state="SUBAGENT_TASK_STATE_COMPLETED", finalOutput=text)
 """
 
 
 def program(text: str) -> ExecLauncher:
-    """A launcher whose workers run this text, with send, receive, write, start and end at hand."""
+    """A launcher whose workers run this text, with send, receive, write, start, pause, hang and end at hand."""
     return ExecLauncher(PRELUDE + text)
 
 
@@ -95,11 +94,14 @@ class ScriptModel:
         self.calls: list[ModelCall] = []
         self.open = 0
         """Streams that are being read."""
+        self.began = asyncio.Event()
+        """Set with the first call."""
 
     async def stream(self, call: ModelCall, *, new_id: NewId) -> AsyncIterator[ModelEvent]:
         step = self._steps[len(self.calls)] if len(self.calls) < len(self._steps) else ""
         self.calls.append(call)
         self.open += 1
+        self.began.set()
         try:
             if isinstance(step, Exception):
                 raise step
@@ -229,7 +231,7 @@ class RunFollower:
 
     async def tell(self, **command: object) -> None:
         """Send a command."""
-        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]
+        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]  # its fields
 
     async def leave(self) -> None:
         """Be gone, and wait until the runner knows."""
@@ -260,6 +262,8 @@ async def runner(
     launcher: Launcher | None = None,
     max_workers: int = 64,
     max_waiting: int = 0,
+    max_per_session: int = 64,
+    max_per_owner: int = 64,
     limits: Limits | None = None,
 ) -> AsyncIterator[Rig]:
     """A runner with a workspace "docs" that holds one file."""
@@ -272,6 +276,8 @@ async def runner(
         workspaces={"docs": str(workspace)},
         max_workers=max_workers,
         max_waiting=max_waiting,
+        max_per_session=max_per_session,
+        max_per_owner=max_per_owner,
     )
     catalogue = OneModel(model or ScriptModel())
     async with (

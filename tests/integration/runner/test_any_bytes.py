@@ -45,6 +45,7 @@ class FakeHandle:
     """A worker without a process: its socket is in the test's hands, a signal ends it unless it is deaf to it."""
 
     sandbox = SandboxReport([], [])
+    predictable = False
 
     def __init__(self, *, deaf: bool) -> None:
         self.channel, self.theirs = socket.socketpair()
@@ -77,6 +78,7 @@ class FakeLauncher:
     """Hands out one handle."""
 
     sandbox = SandboxReport([], [])
+    predictable = False
 
     def __init__(self, *, deaf: bool) -> None:
         self._deaf = deaf
@@ -156,7 +158,7 @@ def steps(run_id: str) -> st.SearchStrategy[list[Step]]:
         data.map(lambda found: Step("write", found)),
         data.map(lambda found: Step("write", found)),
         commands.map(lambda found: Step("tell", command=found)),
-        st.sampled_from(["leave", "attach", "breathe", "breathe"]).map(Step),  # type: ignore[arg-type]
+        st.sampled_from(["leave", "attach", "breathe", "breathe"]).map(Step),  # type: ignore[arg-type]  # a str, not a literal
         st.sampled_from([Step("shut"), Step("exit", number=0), Step("exit", number=-11), Step("end")]),
     )
     begun = st.sampled_from([True, True, True, True, False])
@@ -184,7 +186,7 @@ class Ordeal:
         for step in steps:
             self._take(step)
             for _ in range(6):  # what was written is read, and what came of it has happened
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # one turn of the event loop
         self.reader = self.run.attend(0)  # whoever attends now learns of the end
         self.run.obey(RunCommand(cancel=pb.Cancel(reason="the test is over")))
         async with asyncio.timeout(10):

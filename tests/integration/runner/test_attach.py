@@ -37,16 +37,16 @@ class Attached(RunFollower):
     """A caller who takes over."""
 
     def __init__(self, rig: Rig, target: rs.AttachTarget) -> None:
-        super().__init__(rig.stub.Attach(), pb.SubagentTaskEnvelope())  # type: ignore[arg-type]
+        super().__init__(rig.stub.Attach(), pb.SubagentTaskEnvelope())  # type: ignore[arg-type]  # reads the same
         self._target = target
 
     async def open(self) -> Attached:
-        await self.stream.write(rs.AttachRequest(attach=self._target))  # type: ignore[arg-type]
+        await self.stream.write(rs.AttachRequest(attach=self._target))  # type: ignore[arg-type]  # takes its own kind
         return self
 
     async def tell(self, **command: object) -> None:
-        request = rs.AttachRequest(command=rs.RunCommand(**command))  # type: ignore[arg-type]
-        await self.stream.write(request)  # type: ignore[arg-type]
+        request = rs.AttachRequest(command=rs.RunCommand(**command))  # type: ignore[arg-type]  # its fields
+        await self.stream.write(request)  # type: ignore[arg-type]  # takes its own kind
 
 
 async def _attach(rig: Rig, run_id: str, *, generation: int = 1, after_no: int = 0) -> Attached:

@@ -42,7 +42,7 @@ async def _run(
 
 
 async def test_a_silent_start_is_a_failure(tmp_path: Path) -> None:
-    ended = (await _run(tmp_path, "time.sleep(60)", limits=Limits(start_s=0.5, cancel_s=0.05, term_s=0.1))).ended
+    ended = (await _run(tmp_path, "hang()", limits=Limits(start_s=0.5, cancel_s=0.05, term_s=0.1))).ended
 
     assert (ended.state, ended.error) == (FAILED, "the worker did not start within 0.5 s")
 
@@ -116,7 +116,7 @@ write(line.encode())
         ("start(); sys.exit(7)", "the worker exited with code 7 before it had finished"),
         ("start(); os.kill(os.getpid(), 11)", "the worker was ended by SIGSEGV before it had finished"),
         ("start(); raise ValueError('boom')", "the worker exited with code 1 before it had finished"),
-        ("start(); os.close(fd); time.sleep(60)", "the worker closed its channel before it had finished"),
+        ("start(); os.close(fd); hang()", "the worker closed its channel before it had finished"),
     ],
 )
 async def test_a_worker_that_ends_without_its_last_line_fails_by_name(tmp_path: Path, text: str, error: str) -> None:
@@ -178,7 +178,7 @@ async def test_an_end_without_a_valid_state_or_without_an_answer_is_a_failure(tm
 
 
 async def test_a_worker_that_ignores_everything_is_killed_step_by_step(tmp_path: Path) -> None:
-    text = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nstart()\nwhile True: time.sleep(60)"
+    text = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nstart()\nwhile True: hang()"
     async with runner(tmp_path, launcher=program(text), limits=QUICK) as rig:
         run = await rig.start()
         pid = (await run.until("started")).started.pid
@@ -197,7 +197,7 @@ start()
 child = os.fork()
 if child == 0:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(600)
+    hang()
 open({str(pid_file)!r}, "w").write(str(child))
 end()
 """

@@ -57,7 +57,7 @@ send('token', text='so far')
 send('tool_call', callId='c1', toolName='read_file', argumentsJson='{{}}')
 while True:
     {line}
-    time.sleep(0.02)
+    pause(0.02)
 """
     run = await _run(tmp_path, text, budget=pb.TaskBudget(stall_ms=400))
 
@@ -79,14 +79,14 @@ start()
 send('tool_call', callId='c0', toolName='read_file', argumentsJson='{{}}')
 for number in range(20):
     {line}
-    time.sleep(0.05)
+    pause(0.05)
 end()
 """
     assert (await _run(tmp_path, text, budget=pb.TaskBudget(stall_ms=500))).ended.state == COMPLETED
 
 
 async def test_the_wall_clock_holds_for_a_worker_that_never_stops_talking(tmp_path: Path) -> None:
-    text = "start()\nwhile True:\n    send('token', text='x'); time.sleep(0.01)"
+    text = "start()\nwhile True:\n    send('token', text='x'); pause(0.01)"
     run = await _run(tmp_path, text, timeout_ms=1000, budget=pb.TaskBudget(stall_ms=500))
 
     assert (run.ended.state, run.ended.error) == (TIMED_OUT, "it did not end within 1 s")

@@ -18,7 +18,7 @@ from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.launcher import ExecLauncher
 from netaclaw_runner.limits import Limits
-from netaclaw_runner.places import Places
+from netaclaw_runner.places import PlaceLimits, Places
 from netaclaw_runner.supervisor import Supervisor
 from netaclaw_runner.workspaces import Workspaces
 from tests.integration.runner.rig import OneModel, ScriptModel, answer, runner, task_envelope
@@ -67,6 +67,31 @@ async def test_runs_beyond_the_limit_wait_and_sessions_take_turns(tmp_path: Path
     assert states == [RUNNING, *[QUEUED] * 5]
     assert [end.state for end in ended] == [COMPLETED] * 6
     assert model.goals == ["first", "g1", "m1", "g2", "m2", "g3"]
+
+
+async def test_a_session_or_an_owner_at_its_limit_waits_and_holds_nobody_up(tmp_path: Path) -> None:
+    model = Gate()
+    busy, other, foreign = new_id(), new_id(), new_id()
+    tasks = [envelope(goal, busy) for goal in ("b1", "b2", "b3")]
+    tasks += [envelope("o1", other), envelope("o2", other), envelope("f1", foreign)]
+    tasks[-1].owner_id = "owner-2"
+    async with runner(tmp_path, model, max_workers=9, max_waiting=9, max_per_session=2, max_per_owner=3) as rig:
+        runs = []
+        for task in tasks:
+            runs.append(await rig.start(task))
+            while len((await rig.status()).runs) < len(runs):
+                pass  # the runner has taken it before the next one is sent
+        states = [run.state for run in (await rig.status()).runs]
+        for run, state in zip(runs, states, strict=True):
+            if state == RUNNING:
+                await run.until("stream_start")
+        asked = set(model.goals)
+        model.opened.set()
+        ended = await asyncio.gather(*(run.finish() for run in runs))
+
+    assert states == [RUNNING, RUNNING, QUEUED, RUNNING, QUEUED, RUNNING]
+    assert asked == {"b1", "b2", "o1", "f1"}
+    assert [end.state for end in ended] == [COMPLETED] * 6
 
 
 async def test_a_waiting_run_can_be_cancelled_and_never_starts(tmp_path: Path) -> None:
@@ -134,7 +159,9 @@ async def test_a_caller_that_leaves_takes_its_waiting_run_along(tmp_path: Path) 
 
 async def test_a_runner_that_stops_ends_those_that_wait(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path, {"docs": str(tmp_path)})
-    supervisor = Supervisor(ExecLauncher(), OneModel(Gate()), workspaces, limits=Limits(), places=Places(1, 5))
+    supervisor = Supervisor(
+        ExecLauncher(), OneModel(Gate()), workspaces, limits=Limits(), places=Places(PlaceLimits(1, 5))
+    )
     started = [supervisor.start(task_envelope()) for _ in range(3)]
     await supervisor.stop()
     for run, reader in started:

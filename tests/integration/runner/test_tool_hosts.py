@@ -17,7 +17,8 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1 import runner_service_pb2 as rs
 from netaclaw.tool.v1.tool_pb2 import SandboxMode
-from netaclaw_agent.policy import Scene, SubagentSettings, main_policy
+from netaclaw_agent.policy import Scene, main_policy
+from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.launcher import ExecLauncher
@@ -36,7 +37,7 @@ while True:
     if call["toolName"] == "search_files":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         send("tool_output", callId=call["callId"], text="searching")
-        time.sleep(600)
+        hang()
     send("tool_result", callId="stray", content="stray")
     send("tool_result", callId=call["callId"], content=str(os.getpid()))
 """
@@ -213,7 +214,7 @@ async def test_a_host_that_cannot_be_opened_is_refused_with_its_reason(tmp_path:
 
 async def test_a_host_that_never_starts_is_unavailable(tmp_path: Path) -> None:
     limits = Limits(start_s=0.3, cancel_s=0.05, term_s=0.1)
-    async with runner(tmp_path, launcher=program("time.sleep(600)"), limits=limits) as rig:
+    async with runner(tmp_path, launcher=program("hang()"), limits=limits) as rig:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await Host(rig.stub.HostTools()).open(opening())
 

@@ -111,6 +111,7 @@ async def test_subagent_session_has_every_column_of_the_source_design(migrated: 
         "task": ("bytea", False),
         "create_time": (time, False),
         "update_time": (time, False),
+        "outcome": ("bytea", True),
     }
 
 
@@ -120,6 +121,7 @@ async def test_subagent_session_has_every_index_of_the_source_design(migrated: s
     assert columns == {
         "(session_id, task_id)",
         "(session_id, parent_entry_id, sort_order)",
+        "(session_id, batch_entry_id, sort_order)",
         "(session_id, status)",
         "(parent_agent_id, create_time)",
     }

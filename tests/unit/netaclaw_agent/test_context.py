@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netaclaw.session.v1.entry_pb2 import (
     AssistantBody,
@@ -26,7 +28,7 @@ from netaclaw.session.v1.entry_pb2 import (
     ToolResult,
     UserBody,
 )
-from netaclaw_agent.context import build_context, missing_result
+from netaclaw_agent.context import ContextBuilder, build_context, missing_result
 from netaclaw_agent.loop import calls_of, text_of
 
 CASE = json.loads((Path(__file__).parents[2] / "cases" / "tree-06.json").read_text())
@@ -167,3 +169,49 @@ def test_a_branch_summary_enters_as_a_users_words() -> None:
     (message,) = build_context([entry])
     assert message.role == MessageRole.MESSAGE_ROLE_USER
     assert "they tried x" in text_of(message)
+
+
+ENTRIES = st.sampled_from(["user", "assistant", "compaction", "branch", "streaming", "attachment"])
+
+
+def made(kind: str, number: int, path: list[Entry]) -> Entry:
+    name = f"e{number}"
+    if kind == "compaction":
+        return compaction(name, path[number % len(path)].entry_id if path else "")
+    if kind == "branch":
+        summary = BranchSummaryBody(summary=name)
+        return Entry(entry_id=name, kind=EntryKind.ENTRY_KIND_BRANCH_SUMMARY, branch_summary=summary)
+    if kind == "streaming":
+        return assistant(name, says(name), state=EntryState.ENTRY_STATE_STREAMING)
+    if kind == "attachment":
+        return Entry(entry_id=name, kind=EntryKind.ENTRY_KIND_SUBAGENT_BATCH)
+    return user(name, name) if kind == "user" else assistant(name, says(name))
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.lists(ENTRIES, max_size=3)), max_size=12))
+def test_a_growing_or_changing_path_gives_what_a_full_build_gives(steps: list[tuple[int, list[str]]]) -> None:
+    builder, path, number = ContextBuilder(), list[Entry](), 0
+    for left, kinds in steps:  # go back some entries, then on in another way
+        path = path[: max(0, len(path) - left)]
+        for kind in kinds:
+            number += 1
+            path = [*path, made(kind, number, path)]
+        built = builder.build(path)
+        assert built == build_context(path)
+        built.append(Message())  # the caller's own list
+
+
+def test_an_unfinished_entry_is_looked_at_again() -> None:
+    builder, entry = ContextBuilder(), assistant("a", state=EntryState.ENTRY_STATE_STREAMING)
+    assert ids(builder.build([user("u", "q"), entry])) == ["u"]
+    entry.state = EntryState.ENTRY_STATE_COMPLETE
+    entry.assistant.parts.append(says("done"))
+    assert ids(builder.build([user("u", "q"), entry])) == ["u", "a"]
+
+
+def test_a_longer_path_costs_only_what_it_has_more() -> None:
+    builder, path = ContextBuilder(), [user(f"u{n}", "q") for n in range(50)]
+    first = builder.build(path)
+    second = builder.build([*path, user("u50", "q")])
+    assert all(a is b for a, b in zip(first, second, strict=False))
+    assert len(second) == 51

@@ -16,10 +16,15 @@ from netaclaw_agent.tools.delegation import (
     MAX_GOAL_BYTES,
     MAX_TASKS,
     TASK_NAME_LENGTH,
+    ReadRange,
     TaskSpec,
     parse_delegation,
+    parse_read,
     task_name,
 )
+
+ARGUMENTS = ["goal", "tasks", "agentId", "toolNames", "resumeTaskId", "x"]
+TASK_ID = "0193a1b2-0000-7000-8000-000000000001"
 
 
 def one(**arguments: Any) -> TaskSpec:
@@ -86,7 +91,7 @@ def test_empty_and_over_long_lists_are_refused() -> None:
     with pytest.raises(ToolError, match="tasks is missing"):
         parse_delegation("delegate_parallel", "{}")
     many = json.dumps({"tasks": [{"goal": "g"}] * (MAX_TASKS + 1)})
-    with pytest.raises(ToolError, match="at most 16"):
+    with pytest.raises(ToolError, match=f"at most {MAX_TASKS}"):
         parse_delegation("delegate_parallel", many)
 
 
@@ -96,9 +101,35 @@ def test_other_tools_are_no_delegation() -> None:
 
 
 def test_schemas_name_the_arguments_that_are_read() -> None:
-    parallel, task = (json.loads(tool.parameters_json) for tool in reversed(DELEGATION_TOOLS))
+    task, parallel, read = (json.loads(tool.parameters_json) for tool in DELEGATION_TOOLS)
     assert parallel["properties"]["tasks"]["items"] == task
     assert one(**dict.fromkeys(task["properties"]) | {"goal": "g"}).goal == "g"
+    asked = parse_read(json.dumps(dict.fromkeys(read["properties"]) | {"taskId": TASK_ID}))
+    assert asked == ReadRange(TASK_ID, 0, 8192)
+
+
+def test_a_task_can_go_on_with_an_earlier_one_in_place_of_an_agent() -> None:
+    assert one(goal="g", resumeTaskId=f" {TASK_ID} ").resume_task_id == TASK_ID
+    assert one(goal="g", resumeTaskId="", agentId="a").resume_task_id == ""
+    with pytest.raises(ToolError, match="agentId does not go with resumeTaskId"):
+        one(goal="g", resumeTaskId=TASK_ID, agentId="a")
+    with pytest.raises(ToolError, match="resumeTaskId is not a task's id"):
+        one(goal="g", resumeTaskId="the first one")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ({}, "taskId is missing"),
+        ({"taskId": "x"}, "taskId is not a task's id"),
+        ({"taskId": TASK_ID, "offset": -1}, "offset"),
+        ({"taskId": TASK_ID, "limit": 10**6}, "limit"),
+        ({"taskId": TASK_ID, "events": True}, "events"),
+    ],
+)
+def test_a_range_of_a_result_is_read_by_task_and_bytes_and_nothing_else(arguments: object, wrong: str) -> None:
+    with pytest.raises(ToolError, match=wrong):
+        parse_read(json.dumps(arguments))
 
 
 def test_task_names_are_first_words_on_one_line() -> None:
@@ -119,7 +150,8 @@ def test_task_names_are_short_and_never_empty(goal: str) -> None:
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
         lambda inner: (
-            st.lists(inner) | st.dictionaries(st.sampled_from(["goal", "tasks", "agentId", "toolNames", "x"]), inner)
+            st.lists(inner)
+            | st.dictionaries(st.sampled_from(["goal", "tasks", "agentId", "toolNames", "resumeTaskId", "x"]), inner)
         ),
     )
 )

@@ -9,7 +9,7 @@ from netaclaw_agent.guidance import (
     subagent_user_message,
     supervisor_system_prompt,
 )
-from netaclaw_agent.policy import SubagentSettings, effective_subagent_config
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 
 PRESETS = [
     Agent(agent_id="p1", name="Reader", description="Reads\n  files.", published=True),

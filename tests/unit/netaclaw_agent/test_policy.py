@@ -20,21 +20,13 @@ from netaclaw.tool.v1.tool_pb2 import (
     ToolRuntimeRoute,
 )
 from netaclaw_agent.loop import drive
-from netaclaw_agent.policy import (
-    MAX_CONCURRENT,
-    Scene,
-    SubagentSettings,
-    child_policy,
-    effective_subagent_config,
-    main_policy,
-    resolve,
-    run_call,
-)
+from netaclaw_agent.policy import Scene, child_policy, main_policy, resolve, run_call
+from netaclaw_agent.subagent_config import MAX_CONCURRENT, SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler, ToolBox
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 
 SETTINGS = SubagentSettings()
-DELEGATES = ["delegate_parallel", "delegate_task"]
+DELEGATES = ["delegate_parallel", "delegate_task", "read_result"]
 FILES = ["edit_file", "list_files", "read_file", "search_files", "write_file"]
 READS = FILES[1:-1]
 SHELL = ["edit_file", "list_files", "read_file", "run_shell", "search_files", "write_file"]
@@ -95,13 +87,13 @@ def run(box: ToolBox, name: str, arguments: str = "{}") -> ToolCallPart:
 @pytest.mark.parametrize(
     ("scene", "agent", "tools"),
     [
-        (Scene.SUPERVISOR, Agent(), [*DELEGATES, *FILES]),
+        (Scene.SUPERVISOR, Agent(), sorted([*DELEGATES, *FILES])),
         (Scene.SUPERVISOR, Agent(subagent_config=SubagentConfig(enabled=False)), FILES),
         (Scene.SUPERVISOR, Agent(tool_names=names("read_file", "delegate_task")), ["delegate_task", "read_file"]),
         (Scene.SUPERVISOR, Agent(tool_names=names()), []),
-        (Scene.SUPERVISOR, Agent(read_only=True), [*DELEGATES, *READS]),
+        (Scene.SUPERVISOR, Agent(read_only=True), sorted([*DELEGATES, *READS])),
         (Scene.SUPERVISOR, Agent(workspace_enabled=False), DELEGATES),
-        (Scene.SUPERVISOR, Agent(shell_enabled=True), [*DELEGATES, *SHELL]),
+        (Scene.SUPERVISOR, Agent(shell_enabled=True), sorted([*DELEGATES, *SHELL])),
         (Scene.SUBAGENT, Agent(), FILES),
         (Scene.SUBAGENT, Agent(shell_enabled=True), SHELL),
         (Scene.CREW_MASTER, Agent(), FILES),
@@ -148,7 +140,7 @@ def test_a_read_only_agent_runs_commands_only_where_a_sandbox_is_certain() -> No
     refused = route_of(main(agent), "run_shell")
     assert list(refused.policy_sources) == ["agent.read_only", "agent.sandbox"]
     agent.sandbox = SandboxMode.SANDBOX_MODE_REQUIRED
-    assert enabled(main(agent)) == [*DELEGATES, "list_files", "read_file", "run_shell", "search_files"]
+    assert enabled(main(agent)) == sorted([*DELEGATES, *READS, "run_shell"])
 
 
 def test_the_main_agent_runs_nothing_in_a_worker_of_its_own() -> None:

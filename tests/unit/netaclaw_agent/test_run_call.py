@@ -10,15 +10,8 @@ from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy, ToolRoute
 from netaclaw_agent.loop import drive
-from netaclaw_agent.policy import (
-    Scene,
-    SubagentSettings,
-    child_policy,
-    effective_subagent_config,
-    main_policy,
-    resolve,
-    run_call,
-)
+from netaclaw_agent.policy import Scene, child_policy, main_policy, resolve, run_call
+from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler, ToolBox, ToolError
 
 SETTINGS = SubagentSettings()

@@ -31,7 +31,7 @@ async def open_app():
     note("stop")
     if os.path.exists(os.path.join(HERE, NAME + ".stubborn")):
         import time
-        time.sleep(60)
+        time.sleep(60)  # it does not stop: to be killed
 
 def note(words):
     with open(os.path.join(HERE, "notes"), "a") as file:

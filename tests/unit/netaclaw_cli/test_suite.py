@@ -41,7 +41,7 @@ def alive(pid: int) -> bool:
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not true():  # noqa: ASYNC110  # other processes make it true
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # between two looks, within the bound above
 
 
 async def test_services_start_in_order_and_stop_in_reverse(options: SuiteOptions, tmp_path: Path) -> None:

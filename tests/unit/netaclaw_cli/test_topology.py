@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from netaclaw_cli.topology import (
     ENVOY_SERVICE,
     GATEWAY,
@@ -10,6 +12,7 @@ from netaclaw_cli.topology import (
     SERVICES,
     STORE,
     environment,
+    key_variables,
     wanted_ports,
 )
 
@@ -72,3 +75,19 @@ def test_services_get_the_addresses_that_were_announced() -> None:
 def test_the_callers_environment_is_kept() -> None:
     assert made(STORE)["HOME"] == "/h"
     assert made(STORE)["NETACLAW_STORE_INTERNAL_PORT"] == "7402"
+
+
+def test_the_keys_of_the_catalogue_go_to_orchestrator_and_runner_only(tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text('[providers.a]\nkind = "anthropic"\nkey_env = "A_KEY"\n[providers.b]\nkind = "scripted"\n')
+    base = {"NETACLAW_MODELS_FILE": str(file), "A_KEY": "canary", "OTHER": "x"}
+    seen = {
+        service.name: set(environment(service, base, {}, wanted_ports(service, 7400), ADDRESSES))
+        for service in SERVICES
+    }
+    assert {name for name, variables in seen.items() if "A_KEY" in variables} == {"orchestrator", "runner"}
+    assert all("OTHER" in variables for variables in seen.values())
+    for broken in ("[[", "providers = 1"):
+        file.write_text(broken)
+        assert key_variables(base) == frozenset()
+    assert key_variables({}) == frozenset()

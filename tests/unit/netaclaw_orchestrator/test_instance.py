@@ -19,11 +19,11 @@ class Journal:
     def __init__(self) -> None:
         self.beats: list[HeartbeatRequest] = []
 
-    async def Heartbeat(self, request: HeartbeatRequest, timeout: float) -> HeartbeatResponse:  # noqa: ASYNC109
+    async def Heartbeat(self, request: HeartbeatRequest, timeout: float) -> HeartbeatResponse:  # noqa: ASYNC109  # as stubs
         self.beats.append(request)
         if len(self.beats) == 1:
             return HeartbeatResponse(lease_ms=int(LEASE_S * 1000))
-        await asyncio.sleep(timeout)
+        await asyncio.sleep(timeout)  # the silence of a store, up to the deadline of the call
         raise grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, grpc.aio.Metadata(), grpc.aio.Metadata())
 
 

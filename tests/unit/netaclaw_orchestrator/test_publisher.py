@@ -14,7 +14,7 @@ from netaclaw.chat.v1.event_pb2 import (
 )
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_orchestrator import publisher as publisher_module
-from netaclaw_orchestrator.publisher import Publisher, Subscription
+from netaclaw_orchestrator.publisher import Pace, Publisher, Subscription
 
 TEXT = StreamChannel.STREAM_CHANNEL_TEXT
 THINKING = StreamChannel.STREAM_CHANNEL_THINKING
@@ -156,3 +156,43 @@ async def test_closing_ends_readers_after_what_was_buffered() -> None:
     publisher.close()
     assert [event.seq for event in await read_all(reader)] == [1]
     assert await read_all(publisher.subscribe()) == []
+
+
+async def test_text_of_an_answer_becomes_one_delta_until_something_comes_between() -> None:
+    publisher = Publisher("s")
+    reader = publisher.subscribe()
+    publisher.live(start())
+
+    def text(piece: str, offset: int, channel: StreamChannel = TEXT) -> None:
+        publisher.text(piece, turn_id="t", entry_id="e", channel=channel, attempt=1, offset=offset)
+
+    text("!", 0)  # goes out at once and opens the interval
+    text("a", 1)
+    text("é", 2)
+    publisher.live(delta("c", 0, task="child"))
+    text("b", 4)
+    text("hm", 0, THINKING)
+    publisher.live(delta("x", 5, channel=THINKING))  # the other way in continues it, in order
+    publisher.durable([durable(1)])
+    snapshot = publisher.subscribe().snapshots[0].assistant_stream_start
+    publisher.close()
+    events = await read_all(reader)
+    assert [
+        (e.task_id, e.assistant_stream_delta.text, e.assistant_stream_delta.offset)
+        for e in events
+        if e.WhichOneof("event") == "assistant_stream_delta"
+    ] == [("", "!", 0), ("", "aé", 1), ("child", "c", 0), ("", "b", 4), ("", "hmx", 0)]
+    assert events[-1].WhichOneof("event") == "done"
+    assert (snapshot.text, snapshot.thinking) == ("!aéb", "hmx")
+    assert all(e.time.seconds for e in events if not e.seq)
+
+
+def test_many_streaming_sessions_are_flushed_at_the_same_moments() -> None:
+    pace, publishers = Pace(), [object() for _ in range(publisher_module.BUSY_SESSIONS)]
+    assert pace.next_flush(10.012) == pytest.approx(10.037)
+    for publisher in publishers:
+        pace.set_streaming(publisher, True)
+    assert pace.next_flush(10.012) == pace.next_flush(10.038) == pytest.approx(10.05)
+    assert pace.next_flush(10.0499) == pytest.approx(10.1)
+    pace.set_streaming(publishers[0], False)
+    assert pace.next_flush(10.012) == pytest.approx(10.037)

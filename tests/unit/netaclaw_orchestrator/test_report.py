@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from netaclaw.session.v1.subagent_pb2 import SubagentFinalResult, SubagentTask
-from netaclaw_orchestrator.delegation.report import PREVIEW_BYTES, REPORT_BYTES, preview, report_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netaclaw.session.v1.subagent_pb2 import SubagentTask
+from netaclaw_orchestrator.delegation.report import (
+    MAX_REPORT_BYTES,
+    MIN_REPORT_BYTES,
+    PREVIEW_BYTES,
+    preview,
+    report_budget,
+    report_text,
+)
 
 
-def result(name: str, state: str, *, summary: str = "", error: str = "", partial_text: str = "") -> SubagentFinalResult:
-    task = SubagentTask(
-        name=name, state=f"SUBAGENT_TASK_STATE_{state}", summary=summary, error=error, partial_text=partial_text
+def task(name: str, state: str, *, summary: str = "", error: str = "", partial_text: str = "") -> SubagentTask:
+    return SubagentTask(
+        task_id=f"id-of-{name}",
+        name=name,
+        state=f"SUBAGENT_TASK_STATE_{state}",
+        summary=summary,
+        error=error,
+        partial_text=partial_text,
     )
-    return SubagentFinalResult(task=task)
 
 
 def test_sections_stand_in_task_order_with_honest_states() -> None:
     text = report_text(
         [
-            result("same", "COMPLETED", summary="one"),
-            result("same", "FAILED", error="the model gave up", partial_text="half"),
-            result("last", "TIMED_OUT", error="out of time"),
-        ]
+            task("same", "COMPLETED", summary="one"),
+            task("same", "FAILED", error="the model gave up", partial_text="half"),
+            task("last", "TIMED_OUT", error="out of time"),
+        ],
+        MAX_REPORT_BYTES,
     )
     sections = text.split("\n\n")
     assert [section.splitlines()[0] for section in sections] == [
@@ -30,15 +45,33 @@ def test_sections_stand_in_task_order_with_honest_states() -> None:
     assert "one" in sections[0]
     assert "Error: the model gave up" in sections[1]
     assert "Partial text: half" in sections[1]
+    assert "Task id: id-of-last" in sections[2]
 
 
-def test_summaries_share_a_budget_and_the_cut_is_said() -> None:
-    text = report_text(
-        [result("a", "COMPLETED", summary="é" * REPORT_BYTES), result("b", "COMPLETED", summary="short")]
-    )
-    assert len(text.encode()) < REPORT_BYTES
-    assert "[cut: " in text
+def test_summaries_share_a_budget_and_the_cut_says_how_to_read_on() -> None:
+    text = report_text([task("a", "COMPLETED", summary="é" * 9000), task("b", "COMPLETED", summary="short")], 8192)
+    assert len(text.encode()) < 8192 + 512
+    assert "[cut after 8186 of 18000 bytes; read_result with this task id and offset 8186 reads on]" in text
     assert text.endswith("short")
+
+
+@given(st.lists(st.integers(0, 30_000), min_size=1, max_size=12), st.integers(4096, MAX_REPORT_BYTES))
+def test_short_summaries_leave_their_room_to_long_ones(sizes: list[int], budget: int) -> None:
+    text = report_text([task(f"t{n}", "COMPLETED", summary="x" * size) for n, size in enumerate(sizes)], budget)
+    shown = text.count("x") - text.count("xx ")  # the letter stands nowhere else but in the summaries
+    assert shown <= budget
+    if sum(sizes) <= budget:
+        assert shown == sum(sizes)
+        assert "[cut after" not in text
+    else:
+        assert shown > budget - len(sizes)
+
+
+def test_the_budget_is_a_share_of_the_free_context_within_limits() -> None:
+    assert report_budget(128_000, 0, 1) == MAX_REPORT_BYTES
+    assert report_budget(32_000, 8_000, 1) == 18_000
+    assert report_budget(32_000, 8_000, 2) == 9_000
+    assert report_budget(8_000, 9_000, 1) == MIN_REPORT_BYTES
 
 
 def test_a_preview_is_cut_at_a_character_and_says_how_much_is_missing() -> None:

@@ -66,7 +66,7 @@ async def test_a_slow_reader_makes_the_run_wait_and_an_absent_one_does_not() -> 
     for _ in range(10):
         stream.add(_delta("x" * 200))
     waiting = asyncio.create_task(stream.room())
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the waiting one takes its first step
     assert not waiting.done()
 
     while reader.size > 1000:

@@ -99,7 +99,7 @@ async def _run(model: FakeModel, sent: Recorder) -> CallOutcome:
 
     stream = DeltaStream(1, sent.append, LONG_S)
     call = ModelCall(system="", messages=[])
-    return await run_call(model, call, stream, new_id=lambda: "id", progress=lambda: None, room=room)
+    return await run_call(model.stream(call, new_id=lambda: "id"), stream, progress=lambda: None, room=room)
 
 
 async def test_the_finished_message_ends_the_call_and_closes_the_stream() -> None:

@@ -76,7 +76,7 @@ def test_late_stray_and_doubled_replies_are_taken_for_nothing(
     for reply in replies:
         runner.say(pb.ProxyToolResult(call_id=str(reply["id"]), content=reply["text"]))
     # The worker looks at what has come before it asks; a runner answers after it was asked, and so do we.
-    attend, task.attend = task.attend, lambda: None  # type: ignore[method-assign]
+    attend, task.attend = task.attend, lambda: None  # type: ignore[method-assign]  # put back below
     [answered] = drive(proxied)
     attend()
 

@@ -18,7 +18,7 @@ from netaclaw_runner.zygote.wire import Record, pack_options, unpack_options
 @pytest.mark.parametrize("shell", [False, True])
 @pytest.mark.parametrize("workspace", [False, True])
 def test_options_travel_in_a_byte(mode: str, writable: bool, shell: bool, workspace: bool) -> None:
-    options = LaunchOptions(mode, writable, shell)  # type: ignore[arg-type]
+    options = LaunchOptions(mode, writable, shell)  # type: ignore[arg-type]  # one of MODES
     packed = pack_options(options, workspace=workspace)
     assert len(packed) == 1
     assert unpack_options(packed) == (options, workspace)

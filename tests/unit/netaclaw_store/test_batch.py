@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.store.v1 import journal_service_pb2 as j
-from netaclaw_store.append import Batch, reduced_events, referred
+from netaclaw_store.batch import Batch, referred, taken_apart
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
@@ -24,13 +24,13 @@ def _event(event: v.ChatEvent) -> j.Write:
 
 def _batch(*writes: j.Write) -> Batch:
     batch = Batch(seq=10, leaf="leaf", running_turn_id="turn", now=NOW)
-    batch.add(writes, reduced_events(writes))
+    batch.add(taken_apart(writes))
     return batch
 
 
 def test_events_are_numbered_in_the_order_of_writes() -> None:
     batch = _batch(_entry("a"), _entry("b"), _entry("a"))
-    assert [(step.event.seq, step.event.name) for step in batch.steps] == [
+    assert [(event.seq, event.name) for event in batch.events] == [
         (11, "session_entry_added"),
         (12, "session_entry_added"),
         (13, "session_entry_updated"),
@@ -40,7 +40,7 @@ def test_events_are_numbered_in_the_order_of_writes() -> None:
 
 def test_each_event_shows_its_entry_as_it_was_then() -> None:
     batch = _batch(_entry("a", "one"), _entry("a", "two"))
-    shown = [step.entry.assistant.parts[0].text.text for step in batch.steps if step.entry is not None]
+    shown = [entry.assistant.parts[0].text.text for entry in batch.reported.values()]
     assert shown == ["one", "two"]
     assert batch.entries["a"].assistant.parts[0].text.text == "two"
 
@@ -48,13 +48,13 @@ def test_each_event_shows_its_entry_as_it_was_then() -> None:
 def test_a_quiet_write_is_reported_by_the_event_that_follows() -> None:
     todo = v.ChatEvent(entry_id="a", todo_update=v.TodoUpdate())
     batch = _batch(_entry("a", quiet=True), _event(todo))
-    assert [step.event.name for step in batch.steps] == ["todo_update"]
+    assert [event.name for event in batch.events] == ["todo_update"]
     assert batch.updated == {"a": 11}
 
 
 def test_an_event_that_changes_no_entry_leaves_its_seq_alone() -> None:
     batch = _batch(_event(v.ChatEvent(entry_id="a", done=v.Done())))
-    assert [step.event.name for step in batch.steps] == ["done"]
+    assert [event.name for event in batch.events] == ["done"]
     assert batch.updated == {}
 
 
@@ -67,7 +67,7 @@ def test_a_leaf_that_moved_meanwhile_stays_and_costs_no_seq() -> None:
     moved = j.LeafWrite(leaf_entry_id="new", expected_leaf_entry_id="elsewhere")
     batch = _batch(j.Write(leaf=moved), _entry("a"))
     assert batch.leaf == "leaf"
-    assert [step.event.seq for step in batch.steps] == [11]
+    assert [event.seq for event in batch.events] == [11]
 
 
 def test_only_entries_that_the_batch_does_not_write_before_are_looked_up() -> None:
@@ -76,4 +76,4 @@ def test_only_entries_that_the_batch_does_not_write_before_are_looked_up() -> No
         return _event(v.ChatEvent(entry_id=entry_id, tool_call_started=call))
 
     writes = [_entry("a"), started("a"), started("b"), started("b"), _entry("b")]
-    assert referred(writes, reduced_events(writes)) == ["b"]
+    assert referred(taken_apart(writes)) == ["b"]

@@ -9,7 +9,7 @@ import pytest
 from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.session.v1 import subagent_pb2 as s
-from netaclaw_store.hydrate import StoredEvent, hydrate, is_durable, reduce
+from netaclaw_store.hydrate import StoredEvent, event_from, hydrate, reduce, stamp_came
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 SESSION = e.Session(session_id="s", title="now")
@@ -17,6 +17,7 @@ SESSION = e.Session(session_id="s", title="now")
 
 def _stored(event: v.ChatEvent) -> StoredEvent:
     stored = reduce(event)
+    assert stored is not None
     stored.seq, stored.time = 7, NOW
     return stored
 
@@ -61,6 +62,21 @@ def test_only_references_are_stored_and_the_rest_is_joined_back(event: v.ChatEve
     assert shown.time.nanos == 678901000
 
 
+@pytest.mark.parametrize("field", [each.name for each in v.ChatEvent.DESCRIPTOR.oneofs_by_name["event"].fields])
+def test_an_event_is_shown_on_append_as_it_will_be_replayed(field: str) -> None:
+    event = v.ChatEvent(entry_id="a", turn_id="t", task_id="k", seq=3, session_id="other")
+    event.time.FromDatetime(NOW.replace(microsecond=7))
+    getattr(event, field).SetInParent()
+    if (stored := reduce(event)) is None:
+        return
+    row = {name: getattr(stored, name) for name in ("kind", "entry_id", "subject_entry_id", "turn_id", "task_id")}
+    replayed = event_from({**row, "payload": stored.payload, "seq": 7, "time": NOW})
+    stored.seq, stored.time = 7, NOW
+    entries = {"a": _anchor(), "b": _batch()}
+    stamp_came([stored], SESSION.session_id)
+    assert (stored.came or hydrate(stored, SESSION, entries)) == hydrate(replayed, SESSION, entries)
+
+
 def test_an_event_without_its_entry_becomes_a_removal_with_the_same_seq() -> None:
     event = v.ChatEvent(entry_id="a", tool_call_started=v.ToolCallStarted(call=e.ToolCallPart(call_id="c")))
     shown = hydrate(_stored(event), SESSION, {})
@@ -99,4 +115,4 @@ def test_a_process_event_is_kept_since_it_is_the_part_that_changed() -> None:
     ],
 )
 def test_live_events_are_not_stored(event: v.ChatEvent, durable: bool) -> None:
-    assert is_durable(event) is durable
+    assert (reduce(event) is not None) is durable

@@ -93,7 +93,7 @@ def test_what_is_missing_or_does_not_match_is_said() -> None:
         final_results=[s.SubagentFinalResult(task=a), s.SubagentFinalResult(task=s.SubagentTask(task_id="c"))],
     )
     assert list(projection.diagnostics) == [
-        "A: protections not in force: landlock, seccomp",
+        "A: not in force: landlock, seccomp",
         "A: a result of read_file has no call",
         "A: the call of search has no result",
         "B: no result was recorded",

@@ -243,7 +243,7 @@ type SubagentConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. False removes both delegate tools, schema and handler. Floor: true.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Optional. Subagents that run at once in one batch; others wait. Floor: 3. At most 32.
+	// Optional. Subagents that run at once in one turn; others wait. Floor: 3. At most 32.
 	MaxConcurrent *int32 `protobuf:"varint,2,opt,name=max_concurrent,json=maxConcurrent,proto3,oneof" json:"max_concurrent,omitempty"`
 	// Optional. Ids of published agents that may be used as presets; unset: every published one; empty: none.
 	AllowedPresetAgentIds *NameList `protobuf:"bytes,3,opt,name=allowed_preset_agent_ids,json=allowedPresetAgentIds,proto3" json:"allowed_preset_agent_ids,omitempty"`

@@ -2197,9 +2197,13 @@ type SubagentEvent struct {
 	// Output only. Tokens and cost of all tasks.
 	Usage *sessionpb.Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Output only. The step, if the event reports one.
-	ProcessEvent  *sessionpb.ProcessEvent `protobuf:"bytes,5,opt,name=process_event,json=processEvent,proto3" json:"process_event,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ProcessEvent *sessionpb.ProcessEvent `protobuf:"bytes,5,opt,name=process_event,json=processEvent,proto3" json:"process_event,omitempty"`
+	// Output only. What the task left behind, if the event reports its end.
+	Result *sessionpb.SubagentFinalResult `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
+	// Output only. Facts from its tool results, with the result.
+	EvidenceSummaries []*sessionpb.EvidenceSummary `protobuf:"bytes,7,rep,name=evidence_summaries,json=evidenceSummaries,proto3" json:"evidence_summaries,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SubagentEvent) Reset() {
@@ -2263,6 +2267,20 @@ func (x *SubagentEvent) GetUsage() *sessionpb.Usage {
 func (x *SubagentEvent) GetProcessEvent() *sessionpb.ProcessEvent {
 	if x != nil {
 		return x.ProcessEvent
+	}
+	return nil
+}
+
+func (x *SubagentEvent) GetResult() *sessionpb.SubagentFinalResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *SubagentEvent) GetEvidenceSummaries() []*sessionpb.EvidenceSummary {
+	if x != nil {
+		return x.EvidenceSummaries
 	}
 	return nil
 }
@@ -2800,13 +2818,15 @@ const file_netaclaw_chat_v1_event_proto_rawDesc = "" +
 	"\x0fCompactionError\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\"N\n" +
 	"\x12SubagentRunStarted\x128\n" +
-	"\x05batch\x18\x01 \x01(\v2\".netaclaw.session.v1.SubagentBatchR\x05batch\"\xa3\x02\n" +
+	"\x05batch\x18\x01 \x01(\v2\".netaclaw.session.v1.SubagentBatchR\x05batch\"\xba\x03\n" +
 	"\rSubagentEvent\x12$\n" +
 	"\x0ebatch_entry_id\x18\x01 \x01(\tR\fbatchEntryId\x125\n" +
 	"\x04item\x18\x02 \x01(\v2!.netaclaw.session.v1.SubagentTaskR\x04item\x12;\n" +
 	"\x06counts\x18\x03 \x01(\v2#.netaclaw.session.v1.SubagentCountsR\x06counts\x120\n" +
 	"\x05usage\x18\x04 \x01(\v2\x1a.netaclaw.session.v1.UsageR\x05usage\x12F\n" +
-	"\rprocess_event\x18\x05 \x01(\v2!.netaclaw.session.v1.ProcessEventR\fprocessEvent\"x\n" +
+	"\rprocess_event\x18\x05 \x01(\v2!.netaclaw.session.v1.ProcessEventR\fprocessEvent\x12@\n" +
+	"\x06result\x18\x06 \x01(\v2(.netaclaw.session.v1.SubagentFinalResultR\x06result\x12S\n" +
+	"\x12evidence_summaries\x18\a \x03(\v2$.netaclaw.session.v1.EvidenceSummaryR\x11evidenceSummaries\"x\n" +
 	"\x14SubagentRunCompleted\x128\n" +
 	"\x05batch\x18\x01 \x01(\v2\".netaclaw.session.v1.SubagentBatchR\x05batch\x12&\n" +
 	"\x0fresult_entry_id\x18\x02 \x01(\tR\rresultEntryId\"e\n" +
@@ -2865,53 +2885,55 @@ func file_netaclaw_chat_v1_event_proto_rawDescGZIP() []byte {
 var file_netaclaw_chat_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_netaclaw_chat_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_netaclaw_chat_v1_event_proto_goTypes = []any{
-	(StreamChannel)(0),               // 0: netaclaw.chat.v1.StreamChannel
-	(ReceiptState)(0),                // 1: netaclaw.chat.v1.ReceiptState
-	(TurnOutcome)(0),                 // 2: netaclaw.chat.v1.TurnOutcome
-	(*ChatEvent)(nil),                // 3: netaclaw.chat.v1.ChatEvent
-	(*SessionEntryAdded)(nil),        // 4: netaclaw.chat.v1.SessionEntryAdded
-	(*SessionEntryUpdated)(nil),      // 5: netaclaw.chat.v1.SessionEntryUpdated
-	(*SessionEntryRemoved)(nil),      // 6: netaclaw.chat.v1.SessionEntryRemoved
-	(*SessionLeafChanged)(nil),       // 7: netaclaw.chat.v1.SessionLeafChanged
-	(*SessionUpdated)(nil),           // 8: netaclaw.chat.v1.SessionUpdated
-	(*SessionListChanged)(nil),       // 9: netaclaw.chat.v1.SessionListChanged
-	(*AssistantStreamStart)(nil),     // 10: netaclaw.chat.v1.AssistantStreamStart
-	(*AssistantStreamDelta)(nil),     // 11: netaclaw.chat.v1.AssistantStreamDelta
-	(*AssistantStreamEnd)(nil),       // 12: netaclaw.chat.v1.AssistantStreamEnd
-	(*ThinkingDone)(nil),             // 13: netaclaw.chat.v1.ThinkingDone
-	(*ToolCallStarted)(nil),          // 14: netaclaw.chat.v1.ToolCallStarted
-	(*ToolResultStreamed)(nil),       // 15: netaclaw.chat.v1.ToolResultStreamed
-	(*ToolCallCompleted)(nil),        // 16: netaclaw.chat.v1.ToolCallCompleted
-	(*ProcessEventReported)(nil),     // 17: netaclaw.chat.v1.ProcessEventReported
-	(*Progress)(nil),                 // 18: netaclaw.chat.v1.Progress
-	(*SkillStart)(nil),               // 19: netaclaw.chat.v1.SkillStart
-	(*SkillEnd)(nil),                 // 20: netaclaw.chat.v1.SkillEnd
-	(*TodoUpdate)(nil),               // 21: netaclaw.chat.v1.TodoUpdate
-	(*TokenUpdate)(nil),              // 22: netaclaw.chat.v1.TokenUpdate
-	(*ClarifyRequest)(nil),           // 23: netaclaw.chat.v1.ClarifyRequest
-	(*ClarifyResolved)(nil),          // 24: netaclaw.chat.v1.ClarifyResolved
-	(*CompactionStart)(nil),          // 25: netaclaw.chat.v1.CompactionStart
-	(*CompactionDone)(nil),           // 26: netaclaw.chat.v1.CompactionDone
-	(*CompactionError)(nil),          // 27: netaclaw.chat.v1.CompactionError
-	(*SubagentRunStarted)(nil),       // 28: netaclaw.chat.v1.SubagentRunStarted
-	(*SubagentEvent)(nil),            // 29: netaclaw.chat.v1.SubagentEvent
-	(*SubagentRunCompleted)(nil),     // 30: netaclaw.chat.v1.SubagentRunCompleted
-	(*MessageReceipt)(nil),           // 31: netaclaw.chat.v1.MessageReceipt
-	(*SteerReceipt)(nil),             // 32: netaclaw.chat.v1.SteerReceipt
-	(*Done)(nil),                     // 33: netaclaw.chat.v1.Done
-	(*Error)(nil),                    // 34: netaclaw.chat.v1.Error
-	(*Pong)(nil),                     // 35: netaclaw.chat.v1.Pong
-	(*Heartbeat)(nil),                // 36: netaclaw.chat.v1.Heartbeat
-	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
-	(*sessionpb.Entry)(nil),          // 38: netaclaw.session.v1.Entry
-	(*sessionpb.Session)(nil),        // 39: netaclaw.session.v1.Session
-	(*sessionpb.ToolCallPart)(nil),   // 40: netaclaw.session.v1.ToolCallPart
-	(*sessionpb.ProcessEvent)(nil),   // 41: netaclaw.session.v1.ProcessEvent
-	(*sessionpb.TodoItem)(nil),       // 42: netaclaw.session.v1.TodoItem
-	(*sessionpb.Usage)(nil),          // 43: netaclaw.session.v1.Usage
-	(*sessionpb.SubagentBatch)(nil),  // 44: netaclaw.session.v1.SubagentBatch
-	(*sessionpb.SubagentTask)(nil),   // 45: netaclaw.session.v1.SubagentTask
-	(*sessionpb.SubagentCounts)(nil), // 46: netaclaw.session.v1.SubagentCounts
+	(StreamChannel)(0),                    // 0: netaclaw.chat.v1.StreamChannel
+	(ReceiptState)(0),                     // 1: netaclaw.chat.v1.ReceiptState
+	(TurnOutcome)(0),                      // 2: netaclaw.chat.v1.TurnOutcome
+	(*ChatEvent)(nil),                     // 3: netaclaw.chat.v1.ChatEvent
+	(*SessionEntryAdded)(nil),             // 4: netaclaw.chat.v1.SessionEntryAdded
+	(*SessionEntryUpdated)(nil),           // 5: netaclaw.chat.v1.SessionEntryUpdated
+	(*SessionEntryRemoved)(nil),           // 6: netaclaw.chat.v1.SessionEntryRemoved
+	(*SessionLeafChanged)(nil),            // 7: netaclaw.chat.v1.SessionLeafChanged
+	(*SessionUpdated)(nil),                // 8: netaclaw.chat.v1.SessionUpdated
+	(*SessionListChanged)(nil),            // 9: netaclaw.chat.v1.SessionListChanged
+	(*AssistantStreamStart)(nil),          // 10: netaclaw.chat.v1.AssistantStreamStart
+	(*AssistantStreamDelta)(nil),          // 11: netaclaw.chat.v1.AssistantStreamDelta
+	(*AssistantStreamEnd)(nil),            // 12: netaclaw.chat.v1.AssistantStreamEnd
+	(*ThinkingDone)(nil),                  // 13: netaclaw.chat.v1.ThinkingDone
+	(*ToolCallStarted)(nil),               // 14: netaclaw.chat.v1.ToolCallStarted
+	(*ToolResultStreamed)(nil),            // 15: netaclaw.chat.v1.ToolResultStreamed
+	(*ToolCallCompleted)(nil),             // 16: netaclaw.chat.v1.ToolCallCompleted
+	(*ProcessEventReported)(nil),          // 17: netaclaw.chat.v1.ProcessEventReported
+	(*Progress)(nil),                      // 18: netaclaw.chat.v1.Progress
+	(*SkillStart)(nil),                    // 19: netaclaw.chat.v1.SkillStart
+	(*SkillEnd)(nil),                      // 20: netaclaw.chat.v1.SkillEnd
+	(*TodoUpdate)(nil),                    // 21: netaclaw.chat.v1.TodoUpdate
+	(*TokenUpdate)(nil),                   // 22: netaclaw.chat.v1.TokenUpdate
+	(*ClarifyRequest)(nil),                // 23: netaclaw.chat.v1.ClarifyRequest
+	(*ClarifyResolved)(nil),               // 24: netaclaw.chat.v1.ClarifyResolved
+	(*CompactionStart)(nil),               // 25: netaclaw.chat.v1.CompactionStart
+	(*CompactionDone)(nil),                // 26: netaclaw.chat.v1.CompactionDone
+	(*CompactionError)(nil),               // 27: netaclaw.chat.v1.CompactionError
+	(*SubagentRunStarted)(nil),            // 28: netaclaw.chat.v1.SubagentRunStarted
+	(*SubagentEvent)(nil),                 // 29: netaclaw.chat.v1.SubagentEvent
+	(*SubagentRunCompleted)(nil),          // 30: netaclaw.chat.v1.SubagentRunCompleted
+	(*MessageReceipt)(nil),                // 31: netaclaw.chat.v1.MessageReceipt
+	(*SteerReceipt)(nil),                  // 32: netaclaw.chat.v1.SteerReceipt
+	(*Done)(nil),                          // 33: netaclaw.chat.v1.Done
+	(*Error)(nil),                         // 34: netaclaw.chat.v1.Error
+	(*Pong)(nil),                          // 35: netaclaw.chat.v1.Pong
+	(*Heartbeat)(nil),                     // 36: netaclaw.chat.v1.Heartbeat
+	(*timestamppb.Timestamp)(nil),         // 37: google.protobuf.Timestamp
+	(*sessionpb.Entry)(nil),               // 38: netaclaw.session.v1.Entry
+	(*sessionpb.Session)(nil),             // 39: netaclaw.session.v1.Session
+	(*sessionpb.ToolCallPart)(nil),        // 40: netaclaw.session.v1.ToolCallPart
+	(*sessionpb.ProcessEvent)(nil),        // 41: netaclaw.session.v1.ProcessEvent
+	(*sessionpb.TodoItem)(nil),            // 42: netaclaw.session.v1.TodoItem
+	(*sessionpb.Usage)(nil),               // 43: netaclaw.session.v1.Usage
+	(*sessionpb.SubagentBatch)(nil),       // 44: netaclaw.session.v1.SubagentBatch
+	(*sessionpb.SubagentTask)(nil),        // 45: netaclaw.session.v1.SubagentTask
+	(*sessionpb.SubagentCounts)(nil),      // 46: netaclaw.session.v1.SubagentCounts
+	(*sessionpb.SubagentFinalResult)(nil), // 47: netaclaw.session.v1.SubagentFinalResult
+	(*sessionpb.EvidenceSummary)(nil),     // 48: netaclaw.session.v1.EvidenceSummary
 }
 var file_netaclaw_chat_v1_event_proto_depIdxs = []int32{
 	37, // 0: netaclaw.chat.v1.ChatEvent.time:type_name -> google.protobuf.Timestamp
@@ -2965,17 +2987,19 @@ var file_netaclaw_chat_v1_event_proto_depIdxs = []int32{
 	46, // 48: netaclaw.chat.v1.SubagentEvent.counts:type_name -> netaclaw.session.v1.SubagentCounts
 	43, // 49: netaclaw.chat.v1.SubagentEvent.usage:type_name -> netaclaw.session.v1.Usage
 	41, // 50: netaclaw.chat.v1.SubagentEvent.process_event:type_name -> netaclaw.session.v1.ProcessEvent
-	44, // 51: netaclaw.chat.v1.SubagentRunCompleted.batch:type_name -> netaclaw.session.v1.SubagentBatch
-	1,  // 52: netaclaw.chat.v1.MessageReceipt.state:type_name -> netaclaw.chat.v1.ReceiptState
-	1,  // 53: netaclaw.chat.v1.SteerReceipt.state:type_name -> netaclaw.chat.v1.ReceiptState
-	2,  // 54: netaclaw.chat.v1.Done.outcome:type_name -> netaclaw.chat.v1.TurnOutcome
-	43, // 55: netaclaw.chat.v1.Done.usage:type_name -> netaclaw.session.v1.Usage
-	43, // 56: netaclaw.chat.v1.Error.usage:type_name -> netaclaw.session.v1.Usage
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	47, // 51: netaclaw.chat.v1.SubagentEvent.result:type_name -> netaclaw.session.v1.SubagentFinalResult
+	48, // 52: netaclaw.chat.v1.SubagentEvent.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
+	44, // 53: netaclaw.chat.v1.SubagentRunCompleted.batch:type_name -> netaclaw.session.v1.SubagentBatch
+	1,  // 54: netaclaw.chat.v1.MessageReceipt.state:type_name -> netaclaw.chat.v1.ReceiptState
+	1,  // 55: netaclaw.chat.v1.SteerReceipt.state:type_name -> netaclaw.chat.v1.ReceiptState
+	2,  // 56: netaclaw.chat.v1.Done.outcome:type_name -> netaclaw.chat.v1.TurnOutcome
+	43, // 57: netaclaw.chat.v1.Done.usage:type_name -> netaclaw.session.v1.Usage
+	43, // 58: netaclaw.chat.v1.Error.usage:type_name -> netaclaw.session.v1.Usage
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_netaclaw_chat_v1_event_proto_init() }

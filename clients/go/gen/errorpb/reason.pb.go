@@ -99,6 +99,8 @@ const (
 	Reason_REASON_SHUTTING_DOWN Reason = 33
 	// [INTERNAL] A fault of ours, masked. Metadata: request_id, to be quoted to the operator.
 	Reason_REASON_INTERNAL Reason = 34
+	// [FAILED_PRECONDITION] The prompt does not fit into the model's window. Metadata: model.
+	Reason_REASON_CONTEXT_TOO_LONG Reason = 40
 )
 
 // Enum value maps for Reason.
@@ -139,6 +141,7 @@ var (
 		32: "REASON_ALREADY_EXISTS",
 		33: "REASON_SHUTTING_DOWN",
 		34: "REASON_INTERNAL",
+		40: "REASON_CONTEXT_TOO_LONG",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":          0,
@@ -176,6 +179,7 @@ var (
 		"REASON_ALREADY_EXISTS":       32,
 		"REASON_SHUTTING_DOWN":        33,
 		"REASON_INTERNAL":             34,
+		"REASON_CONTEXT_TOO_LONG":     40,
 	}
 )
 
@@ -210,7 +214,7 @@ var File_netaclaw_error_v1_reason_proto protoreflect.FileDescriptor
 
 const file_netaclaw_error_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1enetaclaw/error/v1/reason.proto\x12\x11netaclaw.error.v1*\xd4\a\n" +
+	"\x1enetaclaw/error/v1/reason.proto\x12\x11netaclaw.error.v1*\xf1\a\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_INVALID_FIELD\x10\x01\x12\x1c\n" +
@@ -247,7 +251,8 @@ const file_netaclaw_error_v1_reason_proto_rawDesc = "" +
 	"\x18REASON_AGENT_NOT_ALLOWED\x10\x1f\x12\x19\n" +
 	"\x15REASON_ALREADY_EXISTS\x10 \x12\x18\n" +
 	"\x14REASON_SHUTTING_DOWN\x10!\x12\x13\n" +
-	"\x0fREASON_INTERNAL\x10\"b\x06proto3"
+	"\x0fREASON_INTERNAL\x10\"\x12\x1b\n" +
+	"\x17REASON_CONTEXT_TOO_LONG\x10(b\x06proto3"
 
 var (
 	file_netaclaw_error_v1_reason_proto_rawDescOnce sync.Once

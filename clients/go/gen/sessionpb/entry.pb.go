@@ -1144,7 +1144,7 @@ func (*Part_BatchReference) isPart_Part() {}
 // Text of the answer.
 type TextPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. UTF-8 text, at most 64 KiB here; longer text continues in content_id.
+	// Output only. UTF-8 text, at most 64 KiB here; of longer text the first bytes, the whole is content_id.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// Output only. When the text is longer: the stored whole, read by ReadContent.
 	ContentId string `protobuf:"bytes,2,opt,name=content_id,json=contentId,proto3" json:"content_id,omitempty"`
@@ -1208,12 +1208,16 @@ func (x *TextPart) GetSizeBytes() int64 {
 // Reasoning, kept apart from the answer.
 type ThinkingPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. The reasoning text.
+	// Output only. The reasoning text, at most 64 KiB here; of longer text the first bytes, the whole is content_id.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// Output only. The provider's signature, sent back where the provider wants it.
 	Signature string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	// Output only. The provider's redacted reasoning, sent back as it came.
-	Redacted      string `protobuf:"bytes,3,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	Redacted string `protobuf:"bytes,3,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	// Output only. When the text is longer: the stored whole, read by ReadContent.
+	ContentId string `protobuf:"bytes,4,opt,name=content_id,json=contentId,proto3" json:"content_id,omitempty"`
+	// Output only. Size of the whole in bytes of UTF-8, when content_id is set.
+	SizeBytes     int64 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1269,6 +1273,20 @@ func (x *ThinkingPart) GetRedacted() string {
 	return ""
 }
 
+func (x *ThinkingPart) GetContentId() string {
+	if x != nil {
+		return x.ContentId
+	}
+	return ""
+}
+
+func (x *ThinkingPart) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
 // A tool call.
 type ToolCallPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1278,7 +1296,7 @@ type ToolCallPart struct {
 	ProviderCallId string `protobuf:"bytes,2,opt,name=provider_call_id,json=providerCallId,proto3" json:"provider_call_id,omitempty"`
 	// Output only. The tool.
 	ToolName string `protobuf:"bytes,3,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Output only. The arguments exactly as the model wrote them, at most 64 KiB here.
+	// Output only. The arguments exactly as the model wrote them; all of a message together at most 768 KiB.
 	ArgumentsJson string `protobuf:"bytes,4,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// Output only. Where it runs, why, and which settings decided.
 	Route *toolpb.ToolRuntimeRoute `protobuf:"bytes,5,opt,name=route,proto3" json:"route,omitempty"`
@@ -1399,11 +1417,12 @@ func (x *ToolCallPart) GetEndTime() *timestamppb.Timestamp {
 // What a tool gave back.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Text for the model, at most 64 KiB here.
+	// Output only. Text for the model, at most 64 KiB here; of longer text the first bytes, the whole is content_id.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// Output only. True when the tool failed or was refused.
 	IsError bool `protobuf:"varint,2,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
-	// Output only. When the content is longer: the stored whole, read by ReadContent.
+	// Output only. When the content is longer, or does not fit beside the others of its entry: the stored whole, read by
+	// ReadContent.
 	ContentId string `protobuf:"bytes,3,opt,name=content_id,json=contentId,proto3" json:"content_id,omitempty"`
 	// Output only. Size of the whole in bytes of UTF-8, when content_id is set.
 	SizeBytes     int64 `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
@@ -1538,7 +1557,9 @@ type CompactionBody struct {
 	// Output only. True when a person asked for it.
 	Manual bool `protobuf:"varint,5,opt,name=manual,proto3" json:"manual,omitempty"`
 	// Output only. What the person asked to keep.
-	Instructions  string `protobuf:"bytes,6,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Instructions string `protobuf:"bytes,6,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// Output only. Tokens and cost of the model call that made it.
+	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1615,13 +1636,22 @@ func (x *CompactionBody) GetInstructions() string {
 	return ""
 }
 
+func (x *CompactionBody) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 // A summary of a branch that was left.
 type BranchSummaryBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The summary.
 	Summary string `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Output only. The leaf of the branch that was left.
-	FromEntryId   string `protobuf:"bytes,2,opt,name=from_entry_id,json=fromEntryId,proto3" json:"from_entry_id,omitempty"`
+	FromEntryId string `protobuf:"bytes,2,opt,name=from_entry_id,json=fromEntryId,proto3" json:"from_entry_id,omitempty"`
+	// Output only. Tokens and cost of the model call that made it.
+	Usage         *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1668,6 +1698,13 @@ func (x *BranchSummaryBody) GetFromEntryId() string {
 		return x.FromEntryId
 	}
 	return ""
+}
+
+func (x *BranchSummaryBody) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
 }
 
 // A question or an approval that waits for a person.
@@ -2083,11 +2120,15 @@ const file_netaclaw_session_v1_entry_proto_rawDesc = "" +
 	"\n" +
 	"content_id\x18\x02 \x01(\tR\tcontentId\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"\\\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"\x9a\x01\n" +
 	"\fThinkingPart\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\tR\tsignature\x12\x1a\n" +
-	"\bredacted\x18\x03 \x01(\tR\bredacted\"\x85\x04\n" +
+	"\bredacted\x18\x03 \x01(\tR\bredacted\x12\x1d\n" +
+	"\n" +
+	"content_id\x18\x04 \x01(\tR\tcontentId\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\"\x85\x04\n" +
 	"\fToolCallPart\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12(\n" +
 	"\x10provider_call_id\x18\x02 \x01(\tR\x0eproviderCallId\x12\x1b\n" +
@@ -2111,17 +2152,19 @@ const file_netaclaw_session_v1_entry_proto_rawDesc = "" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\"S\n" +
 	"\x12BatchReferencePart\x12$\n" +
 	"\x0ebatch_entry_id\x18\x01 \x01(\tR\fbatchEntryId\x12\x17\n" +
-	"\acall_id\x18\x02 \x01(\tR\x06callId\"\xdd\x01\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x8f\x02\n" +
 	"\x0eCompactionBody\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12-\n" +
 	"\x13first_kept_entry_id\x18\x02 \x01(\tR\x10firstKeptEntryId\x12#\n" +
 	"\rtokens_before\x18\x03 \x01(\x05R\ftokensBefore\x12!\n" +
 	"\ftokens_after\x18\x04 \x01(\x05R\vtokensAfter\x12\x16\n" +
 	"\x06manual\x18\x05 \x01(\bR\x06manual\x12\"\n" +
-	"\finstructions\x18\x06 \x01(\tR\finstructions\"Q\n" +
+	"\finstructions\x18\x06 \x01(\tR\finstructions\x120\n" +
+	"\x05usage\x18\a \x01(\v2\x1a.netaclaw.session.v1.UsageR\x05usage\"\x83\x01\n" +
 	"\x11BranchSummaryBody\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\"\n" +
-	"\rfrom_entry_id\x18\x02 \x01(\tR\vfromEntryId\"\xc8\x02\n" +
+	"\rfrom_entry_id\x18\x02 \x01(\tR\vfromEntryId\x120\n" +
+	"\x05usage\x18\x03 \x01(\v2\x1a.netaclaw.session.v1.UsageR\x05usage\"\xc8\x02\n" +
 	"\vClarifyBody\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1a\n" +
@@ -2272,18 +2315,20 @@ var file_netaclaw_session_v1_entry_proto_depIdxs = []int32{
 	29, // 26: netaclaw.session.v1.ToolCallPart.last_process_event:type_name -> netaclaw.session.v1.ProcessEvent
 	23, // 27: netaclaw.session.v1.ToolCallPart.start_time:type_name -> google.protobuf.Timestamp
 	23, // 28: netaclaw.session.v1.ToolCallPart.end_time:type_name -> google.protobuf.Timestamp
-	4,  // 29: netaclaw.session.v1.ClarifyBody.state:type_name -> netaclaw.session.v1.ClarifyState
-	23, // 30: netaclaw.session.v1.ClarifyBody.expire_time:type_name -> google.protobuf.Timestamp
-	13, // 31: netaclaw.session.v1.ClarifyBody.approval:type_name -> netaclaw.session.v1.ToolCallPart
-	5,  // 32: netaclaw.session.v1.Message.role:type_name -> netaclaw.session.v1.MessageRole
-	10, // 33: netaclaw.session.v1.Message.parts:type_name -> netaclaw.session.v1.Part
-	2,  // 34: netaclaw.session.v1.Message.finish_reason:type_name -> netaclaw.session.v1.FinishReason
-	27, // 35: netaclaw.session.v1.Message.usage:type_name -> netaclaw.session.v1.Usage
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	27, // 29: netaclaw.session.v1.CompactionBody.usage:type_name -> netaclaw.session.v1.Usage
+	27, // 30: netaclaw.session.v1.BranchSummaryBody.usage:type_name -> netaclaw.session.v1.Usage
+	4,  // 31: netaclaw.session.v1.ClarifyBody.state:type_name -> netaclaw.session.v1.ClarifyState
+	23, // 32: netaclaw.session.v1.ClarifyBody.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 33: netaclaw.session.v1.ClarifyBody.approval:type_name -> netaclaw.session.v1.ToolCallPart
+	5,  // 34: netaclaw.session.v1.Message.role:type_name -> netaclaw.session.v1.MessageRole
+	10, // 35: netaclaw.session.v1.Message.parts:type_name -> netaclaw.session.v1.Part
+	2,  // 36: netaclaw.session.v1.Message.finish_reason:type_name -> netaclaw.session.v1.FinishReason
+	27, // 37: netaclaw.session.v1.Message.usage:type_name -> netaclaw.session.v1.Usage
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_netaclaw_session_v1_entry_proto_init() }

@@ -827,18 +827,276 @@ func (x *ListSubagentEntriesResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Request of GetSubagentResult.
+type GetSubagentResultRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Required. The task.
+	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSubagentResultRequest) Reset() {
+	*x = GetSubagentResultRequest{}
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSubagentResultRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSubagentResultRequest) ProtoMessage() {}
+
+func (x *GetSubagentResultRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSubagentResultRequest.ProtoReflect.Descriptor instead.
+func (*GetSubagentResultRequest) Descriptor() ([]byte, []int) {
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetSubagentResultRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *GetSubagentResultRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+// Response of GetSubagentResult.
+type GetSubagentResultResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The task as it stands.
+	Task *SubagentTask `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// Output only. Its final result, once it ended; result.task stays empty.
+	Result *SubagentFinalResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	// Output only. Facts from its tool results.
+	EvidenceSummaries []*EvidenceSummary `protobuf:"bytes,3,rep,name=evidence_summaries,json=evidenceSummaries,proto3" json:"evidence_summaries,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *GetSubagentResultResponse) Reset() {
+	*x = GetSubagentResultResponse{}
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSubagentResultResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSubagentResultResponse) ProtoMessage() {}
+
+func (x *GetSubagentResultResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSubagentResultResponse.ProtoReflect.Descriptor instead.
+func (*GetSubagentResultResponse) Descriptor() ([]byte, []int) {
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetSubagentResultResponse) GetTask() *SubagentTask {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *GetSubagentResultResponse) GetResult() *SubagentFinalResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *GetSubagentResultResponse) GetEvidenceSummaries() []*EvidenceSummary {
+	if x != nil {
+		return x.EvidenceSummaries
+	}
+	return nil
+}
+
+// Request of ListProcessEvents.
+type ListProcessEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Required. The SUBAGENT_BATCH entry.
+	BatchEntryId string `protobuf:"bytes,2,opt,name=batch_entry_id,json=batchEntryId,proto3" json:"batch_entry_id,omitempty"`
+	// Optional. Only the events of this task.
+	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Most events to return; 0 means 200, at most 1000. A page ends earlier at 1 MiB.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Optional. next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessEventsRequest) Reset() {
+	*x = ListProcessEventsRequest{}
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessEventsRequest) ProtoMessage() {}
+
+func (x *ListProcessEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessEventsRequest.ProtoReflect.Descriptor instead.
+func (*ListProcessEventsRequest) Descriptor() ([]byte, []int) {
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListProcessEventsRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ListProcessEventsRequest) GetBatchEntryId() string {
+	if x != nil {
+		return x.BatchEntryId
+	}
+	return ""
+}
+
+func (x *ListProcessEventsRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ListProcessEventsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListProcessEventsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// Response of ListProcessEvents.
+type ListProcessEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. The events, oldest first.
+	ProcessEvents []*ProcessEvent `protobuf:"bytes,1,rep,name=process_events,json=processEvents,proto3" json:"process_events,omitempty"`
+	// Output only. Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProcessEventsResponse) Reset() {
+	*x = ListProcessEventsResponse{}
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProcessEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProcessEventsResponse) ProtoMessage() {}
+
+func (x *ListProcessEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProcessEventsResponse.ProtoReflect.Descriptor instead.
+func (*ListProcessEventsResponse) Descriptor() ([]byte, []int) {
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListProcessEventsResponse) GetProcessEvents() []*ProcessEvent {
+	if x != nil {
+		return x.ProcessEvents
+	}
+	return nil
+}
+
+func (x *ListProcessEventsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // Request of GetUsage.
 type GetUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. One session; absent: the owner's total.
-	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Optional. One turn of that session.
+	TurnId        string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetUsageRequest) Reset() {
 	*x = GetUsageRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1108,7 @@ func (x *GetUsageRequest) String() string {
 func (*GetUsageRequest) ProtoMessage() {}
 
 func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,12 +1121,19 @@ func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsageRequest.ProtoReflect.Descriptor instead.
 func (*GetUsageRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{13}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetUsageRequest) GetSessionId() string {
 	if x != nil {
 		return x.SessionId
+	}
+	return ""
+}
+
+func (x *GetUsageRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
 	}
 	return ""
 }
@@ -886,7 +1151,7 @@ type GetUsageResponse struct {
 
 func (x *GetUsageResponse) Reset() {
 	*x = GetUsageResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1163,7 @@ func (x *GetUsageResponse) String() string {
 func (*GetUsageResponse) ProtoMessage() {}
 
 func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1176,7 @@ func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsageResponse.ProtoReflect.Descriptor instead.
 func (*GetUsageResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{14}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetUsageResponse) GetTotal() *Usage {
@@ -941,7 +1206,7 @@ type Workspace struct {
 
 func (x *Workspace) Reset() {
 	*x = Workspace{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1218,7 @@ func (x *Workspace) String() string {
 func (*Workspace) ProtoMessage() {}
 
 func (x *Workspace) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1231,7 @@ func (x *Workspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workspace.ProtoReflect.Descriptor instead.
 func (*Workspace) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{15}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Workspace) GetName() string {
@@ -996,7 +1261,7 @@ type ListWorkspacesRequest struct {
 
 func (x *ListWorkspacesRequest) Reset() {
 	*x = ListWorkspacesRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1273,7 @@ func (x *ListWorkspacesRequest) String() string {
 func (*ListWorkspacesRequest) ProtoMessage() {}
 
 func (x *ListWorkspacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1286,7 @@ func (x *ListWorkspacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkspacesRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkspacesRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{16}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListWorkspacesRequest) GetPageSize() int32 {
@@ -1051,7 +1316,7 @@ type ListWorkspacesResponse struct {
 
 func (x *ListWorkspacesResponse) Reset() {
 	*x = ListWorkspacesResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1328,7 @@ func (x *ListWorkspacesResponse) String() string {
 func (*ListWorkspacesResponse) ProtoMessage() {}
 
 func (x *ListWorkspacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1341,7 @@ func (x *ListWorkspacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkspacesResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkspacesResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{17}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListWorkspacesResponse) GetWorkspaces() []*Workspace {
@@ -1158,10 +1423,30 @@ const file_netaclaw_session_v1_session_service_proto_rawDesc = "" +
 	"\x1bListSubagentEntriesResponse\x125\n" +
 	"\x04task\x18\x01 \x01(\v2!.netaclaw.session.v1.SubagentTaskR\x04task\x12<\n" +
 	"\aentries\x18\x02 \x03(\v2\".netaclaw.session.v1.SubagentEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"0\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"R\n" +
+	"\x18GetSubagentResultRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\xe9\x01\n" +
+	"\x19GetSubagentResultResponse\x125\n" +
+	"\x04task\x18\x01 \x01(\v2!.netaclaw.session.v1.SubagentTaskR\x04task\x12@\n" +
+	"\x06result\x18\x02 \x01(\v2(.netaclaw.session.v1.SubagentFinalResultR\x06result\x12S\n" +
+	"\x12evidence_summaries\x18\x03 \x03(\v2$.netaclaw.session.v1.EvidenceSummaryR\x11evidenceSummaries\"\xb4\x01\n" +
+	"\x18ListProcessEventsRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12$\n" +
+	"\x0ebatch_entry_id\x18\x02 \x01(\tR\fbatchEntryId\x12\x17\n" +
+	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\x8d\x01\n" +
+	"\x19ListProcessEventsResponse\x12H\n" +
+	"\x0eprocess_events\x18\x01 \x03(\v2!.netaclaw.session.v1.ProcessEventR\rprocessEvents\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"I\n" +
 	"\x0fGetUsageRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"~\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\"~\n" +
 	"\x10GetUsageResponse\x120\n" +
 	"\x05total\x18\x01 \x01(\v2\x1a.netaclaw.session.v1.UsageR\x05total\x128\n" +
 	"\tsubagents\x18\x02 \x01(\v2\x1a.netaclaw.session.v1.UsageR\tsubagents\">\n" +
@@ -1177,7 +1462,7 @@ const file_netaclaw_session_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"workspaces\x18\x01 \x03(\v2\x1e.netaclaw.session.v1.WorkspaceR\n" +
 	"workspaces\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xc4\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xac\b\n" +
 	"\x0eSessionService\x12]\n" +
 	"\n" +
 	"GetSession\x12&.netaclaw.session.v1.GetSessionRequest\x1a'.netaclaw.session.v1.GetSessionResponse\x12c\n" +
@@ -1185,7 +1470,9 @@ const file_netaclaw_session_v1_session_service_proto_rawDesc = "" +
 	"\x0eGetSessionTree\x12*.netaclaw.session.v1.GetSessionTreeRequest\x1a+.netaclaw.session.v1.GetSessionTreeResponse\x12c\n" +
 	"\fListMessages\x12(.netaclaw.session.v1.ListMessagesRequest\x1a).netaclaw.session.v1.ListMessagesResponse\x12`\n" +
 	"\vReadContent\x12'.netaclaw.session.v1.ReadContentRequest\x1a(.netaclaw.session.v1.ReadContentResponse\x12x\n" +
-	"\x13ListSubagentEntries\x12/.netaclaw.session.v1.ListSubagentEntriesRequest\x1a0.netaclaw.session.v1.ListSubagentEntriesResponse\x12W\n" +
+	"\x13ListSubagentEntries\x12/.netaclaw.session.v1.ListSubagentEntriesRequest\x1a0.netaclaw.session.v1.ListSubagentEntriesResponse\x12r\n" +
+	"\x11GetSubagentResult\x12-.netaclaw.session.v1.GetSubagentResultRequest\x1a..netaclaw.session.v1.GetSubagentResultResponse\x12r\n" +
+	"\x11ListProcessEvents\x12-.netaclaw.session.v1.ListProcessEventsRequest\x1a..netaclaw.session.v1.ListProcessEventsResponse\x12W\n" +
 	"\bGetUsage\x12$.netaclaw.session.v1.GetUsageRequest\x1a%.netaclaw.session.v1.GetUsageResponse\x12i\n" +
 	"\x0eListWorkspaces\x12*.netaclaw.session.v1.ListWorkspacesRequest\x1a+.netaclaw.session.v1.ListWorkspacesResponseb\x06proto3"
 
@@ -1201,7 +1488,7 @@ func file_netaclaw_session_v1_session_service_proto_rawDescGZIP() []byte {
 	return file_netaclaw_session_v1_session_service_proto_rawDescData
 }
 
-var file_netaclaw_session_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_netaclaw_session_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_netaclaw_session_v1_session_service_proto_goTypes = []any{
 	(*GetSessionRequest)(nil),           // 0: netaclaw.session.v1.GetSessionRequest
 	(*GetSessionResponse)(nil),          // 1: netaclaw.session.v1.GetSessionResponse
@@ -1216,54 +1503,69 @@ var file_netaclaw_session_v1_session_service_proto_goTypes = []any{
 	(*SubagentEntry)(nil),               // 10: netaclaw.session.v1.SubagentEntry
 	(*ListSubagentEntriesRequest)(nil),  // 11: netaclaw.session.v1.ListSubagentEntriesRequest
 	(*ListSubagentEntriesResponse)(nil), // 12: netaclaw.session.v1.ListSubagentEntriesResponse
-	(*GetUsageRequest)(nil),             // 13: netaclaw.session.v1.GetUsageRequest
-	(*GetUsageResponse)(nil),            // 14: netaclaw.session.v1.GetUsageResponse
-	(*Workspace)(nil),                   // 15: netaclaw.session.v1.Workspace
-	(*ListWorkspacesRequest)(nil),       // 16: netaclaw.session.v1.ListWorkspacesRequest
-	(*ListWorkspacesResponse)(nil),      // 17: netaclaw.session.v1.ListWorkspacesResponse
-	(*Session)(nil),                     // 18: netaclaw.session.v1.Session
-	(*Entry)(nil),                       // 19: netaclaw.session.v1.Entry
-	(*ContentChunk)(nil),                // 20: netaclaw.session.v1.ContentChunk
-	(*Message)(nil),                     // 21: netaclaw.session.v1.Message
-	(*timestamppb.Timestamp)(nil),       // 22: google.protobuf.Timestamp
-	(*SubagentTask)(nil),                // 23: netaclaw.session.v1.SubagentTask
-	(*Usage)(nil),                       // 24: netaclaw.session.v1.Usage
+	(*GetSubagentResultRequest)(nil),    // 13: netaclaw.session.v1.GetSubagentResultRequest
+	(*GetSubagentResultResponse)(nil),   // 14: netaclaw.session.v1.GetSubagentResultResponse
+	(*ListProcessEventsRequest)(nil),    // 15: netaclaw.session.v1.ListProcessEventsRequest
+	(*ListProcessEventsResponse)(nil),   // 16: netaclaw.session.v1.ListProcessEventsResponse
+	(*GetUsageRequest)(nil),             // 17: netaclaw.session.v1.GetUsageRequest
+	(*GetUsageResponse)(nil),            // 18: netaclaw.session.v1.GetUsageResponse
+	(*Workspace)(nil),                   // 19: netaclaw.session.v1.Workspace
+	(*ListWorkspacesRequest)(nil),       // 20: netaclaw.session.v1.ListWorkspacesRequest
+	(*ListWorkspacesResponse)(nil),      // 21: netaclaw.session.v1.ListWorkspacesResponse
+	(*Session)(nil),                     // 22: netaclaw.session.v1.Session
+	(*Entry)(nil),                       // 23: netaclaw.session.v1.Entry
+	(*ContentChunk)(nil),                // 24: netaclaw.session.v1.ContentChunk
+	(*Message)(nil),                     // 25: netaclaw.session.v1.Message
+	(*timestamppb.Timestamp)(nil),       // 26: google.protobuf.Timestamp
+	(*SubagentTask)(nil),                // 27: netaclaw.session.v1.SubagentTask
+	(*SubagentFinalResult)(nil),         // 28: netaclaw.session.v1.SubagentFinalResult
+	(*EvidenceSummary)(nil),             // 29: netaclaw.session.v1.EvidenceSummary
+	(*ProcessEvent)(nil),                // 30: netaclaw.session.v1.ProcessEvent
+	(*Usage)(nil),                       // 31: netaclaw.session.v1.Usage
 }
 var file_netaclaw_session_v1_session_service_proto_depIdxs = []int32{
-	18, // 0: netaclaw.session.v1.GetSessionResponse.session:type_name -> netaclaw.session.v1.Session
-	18, // 1: netaclaw.session.v1.ListSessionsResponse.sessions:type_name -> netaclaw.session.v1.Session
-	18, // 2: netaclaw.session.v1.GetSessionTreeResponse.session:type_name -> netaclaw.session.v1.Session
-	19, // 3: netaclaw.session.v1.GetSessionTreeResponse.entries:type_name -> netaclaw.session.v1.Entry
-	19, // 4: netaclaw.session.v1.ListMessagesResponse.entries:type_name -> netaclaw.session.v1.Entry
-	20, // 5: netaclaw.session.v1.ReadContentResponse.chunk:type_name -> netaclaw.session.v1.ContentChunk
-	21, // 6: netaclaw.session.v1.SubagentEntry.message:type_name -> netaclaw.session.v1.Message
-	22, // 7: netaclaw.session.v1.SubagentEntry.create_time:type_name -> google.protobuf.Timestamp
-	23, // 8: netaclaw.session.v1.ListSubagentEntriesResponse.task:type_name -> netaclaw.session.v1.SubagentTask
+	22, // 0: netaclaw.session.v1.GetSessionResponse.session:type_name -> netaclaw.session.v1.Session
+	22, // 1: netaclaw.session.v1.ListSessionsResponse.sessions:type_name -> netaclaw.session.v1.Session
+	22, // 2: netaclaw.session.v1.GetSessionTreeResponse.session:type_name -> netaclaw.session.v1.Session
+	23, // 3: netaclaw.session.v1.GetSessionTreeResponse.entries:type_name -> netaclaw.session.v1.Entry
+	23, // 4: netaclaw.session.v1.ListMessagesResponse.entries:type_name -> netaclaw.session.v1.Entry
+	24, // 5: netaclaw.session.v1.ReadContentResponse.chunk:type_name -> netaclaw.session.v1.ContentChunk
+	25, // 6: netaclaw.session.v1.SubagentEntry.message:type_name -> netaclaw.session.v1.Message
+	26, // 7: netaclaw.session.v1.SubagentEntry.create_time:type_name -> google.protobuf.Timestamp
+	27, // 8: netaclaw.session.v1.ListSubagentEntriesResponse.task:type_name -> netaclaw.session.v1.SubagentTask
 	10, // 9: netaclaw.session.v1.ListSubagentEntriesResponse.entries:type_name -> netaclaw.session.v1.SubagentEntry
-	24, // 10: netaclaw.session.v1.GetUsageResponse.total:type_name -> netaclaw.session.v1.Usage
-	24, // 11: netaclaw.session.v1.GetUsageResponse.subagents:type_name -> netaclaw.session.v1.Usage
-	15, // 12: netaclaw.session.v1.ListWorkspacesResponse.workspaces:type_name -> netaclaw.session.v1.Workspace
-	0,  // 13: netaclaw.session.v1.SessionService.GetSession:input_type -> netaclaw.session.v1.GetSessionRequest
-	2,  // 14: netaclaw.session.v1.SessionService.ListSessions:input_type -> netaclaw.session.v1.ListSessionsRequest
-	4,  // 15: netaclaw.session.v1.SessionService.GetSessionTree:input_type -> netaclaw.session.v1.GetSessionTreeRequest
-	6,  // 16: netaclaw.session.v1.SessionService.ListMessages:input_type -> netaclaw.session.v1.ListMessagesRequest
-	8,  // 17: netaclaw.session.v1.SessionService.ReadContent:input_type -> netaclaw.session.v1.ReadContentRequest
-	11, // 18: netaclaw.session.v1.SessionService.ListSubagentEntries:input_type -> netaclaw.session.v1.ListSubagentEntriesRequest
-	13, // 19: netaclaw.session.v1.SessionService.GetUsage:input_type -> netaclaw.session.v1.GetUsageRequest
-	16, // 20: netaclaw.session.v1.SessionService.ListWorkspaces:input_type -> netaclaw.session.v1.ListWorkspacesRequest
-	1,  // 21: netaclaw.session.v1.SessionService.GetSession:output_type -> netaclaw.session.v1.GetSessionResponse
-	3,  // 22: netaclaw.session.v1.SessionService.ListSessions:output_type -> netaclaw.session.v1.ListSessionsResponse
-	5,  // 23: netaclaw.session.v1.SessionService.GetSessionTree:output_type -> netaclaw.session.v1.GetSessionTreeResponse
-	7,  // 24: netaclaw.session.v1.SessionService.ListMessages:output_type -> netaclaw.session.v1.ListMessagesResponse
-	9,  // 25: netaclaw.session.v1.SessionService.ReadContent:output_type -> netaclaw.session.v1.ReadContentResponse
-	12, // 26: netaclaw.session.v1.SessionService.ListSubagentEntries:output_type -> netaclaw.session.v1.ListSubagentEntriesResponse
-	14, // 27: netaclaw.session.v1.SessionService.GetUsage:output_type -> netaclaw.session.v1.GetUsageResponse
-	17, // 28: netaclaw.session.v1.SessionService.ListWorkspaces:output_type -> netaclaw.session.v1.ListWorkspacesResponse
-	21, // [21:29] is the sub-list for method output_type
-	13, // [13:21] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	27, // 10: netaclaw.session.v1.GetSubagentResultResponse.task:type_name -> netaclaw.session.v1.SubagentTask
+	28, // 11: netaclaw.session.v1.GetSubagentResultResponse.result:type_name -> netaclaw.session.v1.SubagentFinalResult
+	29, // 12: netaclaw.session.v1.GetSubagentResultResponse.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
+	30, // 13: netaclaw.session.v1.ListProcessEventsResponse.process_events:type_name -> netaclaw.session.v1.ProcessEvent
+	31, // 14: netaclaw.session.v1.GetUsageResponse.total:type_name -> netaclaw.session.v1.Usage
+	31, // 15: netaclaw.session.v1.GetUsageResponse.subagents:type_name -> netaclaw.session.v1.Usage
+	19, // 16: netaclaw.session.v1.ListWorkspacesResponse.workspaces:type_name -> netaclaw.session.v1.Workspace
+	0,  // 17: netaclaw.session.v1.SessionService.GetSession:input_type -> netaclaw.session.v1.GetSessionRequest
+	2,  // 18: netaclaw.session.v1.SessionService.ListSessions:input_type -> netaclaw.session.v1.ListSessionsRequest
+	4,  // 19: netaclaw.session.v1.SessionService.GetSessionTree:input_type -> netaclaw.session.v1.GetSessionTreeRequest
+	6,  // 20: netaclaw.session.v1.SessionService.ListMessages:input_type -> netaclaw.session.v1.ListMessagesRequest
+	8,  // 21: netaclaw.session.v1.SessionService.ReadContent:input_type -> netaclaw.session.v1.ReadContentRequest
+	11, // 22: netaclaw.session.v1.SessionService.ListSubagentEntries:input_type -> netaclaw.session.v1.ListSubagentEntriesRequest
+	13, // 23: netaclaw.session.v1.SessionService.GetSubagentResult:input_type -> netaclaw.session.v1.GetSubagentResultRequest
+	15, // 24: netaclaw.session.v1.SessionService.ListProcessEvents:input_type -> netaclaw.session.v1.ListProcessEventsRequest
+	17, // 25: netaclaw.session.v1.SessionService.GetUsage:input_type -> netaclaw.session.v1.GetUsageRequest
+	20, // 26: netaclaw.session.v1.SessionService.ListWorkspaces:input_type -> netaclaw.session.v1.ListWorkspacesRequest
+	1,  // 27: netaclaw.session.v1.SessionService.GetSession:output_type -> netaclaw.session.v1.GetSessionResponse
+	3,  // 28: netaclaw.session.v1.SessionService.ListSessions:output_type -> netaclaw.session.v1.ListSessionsResponse
+	5,  // 29: netaclaw.session.v1.SessionService.GetSessionTree:output_type -> netaclaw.session.v1.GetSessionTreeResponse
+	7,  // 30: netaclaw.session.v1.SessionService.ListMessages:output_type -> netaclaw.session.v1.ListMessagesResponse
+	9,  // 31: netaclaw.session.v1.SessionService.ReadContent:output_type -> netaclaw.session.v1.ReadContentResponse
+	12, // 32: netaclaw.session.v1.SessionService.ListSubagentEntries:output_type -> netaclaw.session.v1.ListSubagentEntriesResponse
+	14, // 33: netaclaw.session.v1.SessionService.GetSubagentResult:output_type -> netaclaw.session.v1.GetSubagentResultResponse
+	16, // 34: netaclaw.session.v1.SessionService.ListProcessEvents:output_type -> netaclaw.session.v1.ListProcessEventsResponse
+	18, // 35: netaclaw.session.v1.SessionService.GetUsage:output_type -> netaclaw.session.v1.GetUsageResponse
+	21, // 36: netaclaw.session.v1.SessionService.ListWorkspaces:output_type -> netaclaw.session.v1.ListWorkspacesResponse
+	27, // [27:37] is the sub-list for method output_type
+	17, // [17:27] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_netaclaw_session_v1_session_service_proto_init() }
@@ -1280,7 +1582,7 @@ func file_netaclaw_session_v1_session_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_netaclaw_session_v1_session_service_proto_rawDesc), len(file_netaclaw_session_v1_session_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@ const (
 	SessionService_ListMessages_FullMethodName        = "/netaclaw.session.v1.SessionService/ListMessages"
 	SessionService_ReadContent_FullMethodName         = "/netaclaw.session.v1.SessionService/ReadContent"
 	SessionService_ListSubagentEntries_FullMethodName = "/netaclaw.session.v1.SessionService/ListSubagentEntries"
+	SessionService_GetSubagentResult_FullMethodName   = "/netaclaw.session.v1.SessionService/GetSubagentResult"
+	SessionService_ListProcessEvents_FullMethodName   = "/netaclaw.session.v1.SessionService/ListProcessEvents"
 	SessionService_GetUsage_FullMethodName            = "/netaclaw.session.v1.SessionService/GetUsage"
 	SessionService_ListWorkspaces_FullMethodName      = "/netaclaw.session.v1.SessionService/ListWorkspaces"
 )
@@ -49,6 +51,12 @@ type SessionServiceClient interface {
 	ReadContent(ctx context.Context, in *ReadContentRequest, opts ...grpc.CallOption) (*ReadContentResponse, error)
 	// Reads a child's transcript in pages. Fails with NOT_FOUND (TASK_NOT_FOUND).
 	ListSubagentEntries(ctx context.Context, in *ListSubagentEntriesRequest, opts ...grpc.CallOption) (*ListSubagentEntriesResponse, error)
+	// Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+	// answers with its state and no result.
+	GetSubagentResult(ctx context.Context, in *GetSubagentResultRequest, opts ...grpc.CallOption) (*GetSubagentResultResponse, error)
+	// Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+	// (ENTRY_NOT_FOUND).
+	ListProcessEvents(ctx context.Context, in *ListProcessEventsRequest, opts ...grpc.CallOption) (*ListProcessEventsResponse, error)
 	// Reads tokens and cost.
 	GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error)
 	// Lists the workspaces that a session of the caller can have.
@@ -123,6 +131,26 @@ func (c *sessionServiceClient) ListSubagentEntries(ctx context.Context, in *List
 	return out, nil
 }
 
+func (c *sessionServiceClient) GetSubagentResult(ctx context.Context, in *GetSubagentResultRequest, opts ...grpc.CallOption) (*GetSubagentResultResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetSubagentResultResponse)
+	err := c.cc.Invoke(ctx, SessionService_GetSubagentResult_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ListProcessEvents(ctx context.Context, in *ListProcessEventsRequest, opts ...grpc.CallOption) (*ListProcessEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProcessEventsResponse)
+	err := c.cc.Invoke(ctx, SessionService_ListProcessEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetUsageResponse)
@@ -163,6 +191,12 @@ type SessionServiceServer interface {
 	ReadContent(context.Context, *ReadContentRequest) (*ReadContentResponse, error)
 	// Reads a child's transcript in pages. Fails with NOT_FOUND (TASK_NOT_FOUND).
 	ListSubagentEntries(context.Context, *ListSubagentEntriesRequest) (*ListSubagentEntriesResponse, error)
+	// Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+	// answers with its state and no result.
+	GetSubagentResult(context.Context, *GetSubagentResultRequest) (*GetSubagentResultResponse, error)
+	// Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+	// (ENTRY_NOT_FOUND).
+	ListProcessEvents(context.Context, *ListProcessEventsRequest) (*ListProcessEventsResponse, error)
 	// Reads tokens and cost.
 	GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error)
 	// Lists the workspaces that a session of the caller can have.
@@ -194,6 +228,12 @@ func (UnimplementedSessionServiceServer) ReadContent(context.Context, *ReadConte
 }
 func (UnimplementedSessionServiceServer) ListSubagentEntries(context.Context, *ListSubagentEntriesRequest) (*ListSubagentEntriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSubagentEntries not implemented")
+}
+func (UnimplementedSessionServiceServer) GetSubagentResult(context.Context, *GetSubagentResultRequest) (*GetSubagentResultResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSubagentResult not implemented")
+}
+func (UnimplementedSessionServiceServer) ListProcessEvents(context.Context, *ListProcessEventsRequest) (*ListProcessEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProcessEvents not implemented")
 }
 func (UnimplementedSessionServiceServer) GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetUsage not implemented")
@@ -330,6 +370,42 @@ func _SessionService_ListSubagentEntries_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_GetSubagentResult_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSubagentResultRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).GetSubagentResult(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_GetSubagentResult_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).GetSubagentResult(ctx, req.(*GetSubagentResultRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ListProcessEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProcessEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ListProcessEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ListProcessEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ListProcessEvents(ctx, req.(*ListProcessEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_GetUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetUsageRequest)
 	if err := dec(in); err != nil {
@@ -396,6 +472,14 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSubagentEntries",
 			Handler:    _SessionService_ListSubagentEntries_Handler,
+		},
+		{
+			MethodName: "GetSubagentResult",
+			Handler:    _SessionService_GetSubagentResult_Handler,
+		},
+		{
+			MethodName: "ListProcessEvents",
+			Handler:    _SessionService_ListProcessEvents_Handler,
 		},
 		{
 			MethodName: "GetUsage",

@@ -155,7 +155,8 @@ func (SubagentTaskState) EnumDescriptor() ([]byte, []int) {
 	return file_netaclaw_session_v1_subagent_proto_rawDescGZIP(), []int{1}
 }
 
-// One task of a batch as a card shows it; the row of subagent_session.
+// One task of a batch as a card shows it; the row of subagent_session. In entries and events its longer texts are
+// previews, sized by the number of tasks in the batch (4 to 64 KiB a task); GetSubagentResult reads the whole.
 type SubagentTask struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. UUIDv7; the run's id too.
@@ -200,6 +201,8 @@ type SubagentTask struct {
 	Activity string `protobuf:"bytes,20,opt,name=activity,proto3" json:"activity,omitempty"`
 	// Output only. The task that this one goes on with; empty for a fresh one.
 	ResumedTaskId string `protobuf:"bytes,21,opt,name=resumed_task_id,json=resumedTaskId,proto3" json:"resumed_task_id,omitempty"`
+	// Output only. Of the usage, what runs of it cost that were lost with their runner and began again.
+	EarlierUsage  *Usage `protobuf:"bytes,22,opt,name=earlier_usage,json=earlierUsage,proto3" json:"earlier_usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +382,13 @@ func (x *SubagentTask) GetResumedTaskId() string {
 		return x.ResumedTaskId
 	}
 	return ""
+}
+
+func (x *SubagentTask) GetEarlierUsage() *Usage {
+	if x != nil {
+		return x.EarlierUsage
+	}
+	return nil
 }
 
 // How many tasks of a batch are in each state; the counts sum to total.
@@ -612,9 +622,9 @@ type ProcessEvent struct {
 	ToolName string `protobuf:"bytes,4,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// Output only. Where the tool ran.
 	Route toolpb.ToolRoute `protobuf:"varint,5,opt,name=route,proto3,enum=netaclaw.tool.v1.ToolRoute" json:"route,omitempty"`
-	// Output only. The arguments, as text; a preview when longer than 4 KiB.
+	// Output only. The arguments, as text; a preview when longer than 1 KiB. The child's transcript has the whole.
 	ArgumentsJson string `protobuf:"bytes,6,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
-	// Output only. The result or message, as text; a preview when longer than 4 KiB.
+	// Output only. The result or message, as text; a preview when longer than 1 KiB. The child's transcript has the whole.
 	Content string `protobuf:"bytes,7,opt,name=content,proto3" json:"content,omitempty"`
 	// Output only. True for a failed call or run.
 	IsError bool `protobuf:"varint,8,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -776,12 +786,18 @@ type SubagentBatchBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The batch.
 	Batch *SubagentBatch `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
-	// Output only. The last process events, at most 200; the whole is in the result.
+	// Output only. The last process events, at most 200; ListProcessEvents reads all.
 	Events []*ProcessEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
 	// Output only. The newest process event.
-	LatestEvent   *ProcessEvent `protobuf:"bytes,3,opt,name=latest_event,json=latestEvent,proto3" json:"latest_event,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LatestEvent *ProcessEvent `protobuf:"bytes,3,opt,name=latest_event,json=latestEvent,proto3" json:"latest_event,omitempty"`
+	// Output only. How many process events there are in all.
+	ProcessEventCount int32 `protobuf:"varint,4,opt,name=process_event_count,json=processEventCount,proto3" json:"process_event_count,omitempty"`
+	// Output only. Results of the tasks that ended, in task order.
+	FinalResults []*SubagentFinalResult `protobuf:"bytes,5,rep,name=final_results,json=finalResults,proto3" json:"final_results,omitempty"`
+	// Output only. Facts from the tasks that ended, in task order.
+	EvidenceSummaries []*EvidenceSummary `protobuf:"bytes,6,rep,name=evidence_summaries,json=evidenceSummaries,proto3" json:"evidence_summaries,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SubagentBatchBody) Reset() {
@@ -835,10 +851,31 @@ func (x *SubagentBatchBody) GetLatestEvent() *ProcessEvent {
 	return nil
 }
 
+func (x *SubagentBatchBody) GetProcessEventCount() int32 {
+	if x != nil {
+		return x.ProcessEventCount
+	}
+	return 0
+}
+
+func (x *SubagentBatchBody) GetFinalResults() []*SubagentFinalResult {
+	if x != nil {
+		return x.FinalResults
+	}
+	return nil
+}
+
+func (x *SubagentBatchBody) GetEvidenceSummaries() []*EvidenceSummary {
+	if x != nil {
+		return x.EvidenceSummaries
+	}
+	return nil
+}
+
 // What one task left behind.
 type SubagentFinalResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. The task with its end state.
+	// Output only. The task: its id, name and end state; the batch has the rest.
 	Task *SubagentTask `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	// Output only. The answer, normalised.
 	FinalOutput string `protobuf:"bytes,2,opt,name=final_output,json=finalOutput,proto3" json:"final_output,omitempty"`
@@ -850,8 +887,10 @@ type SubagentFinalResult struct {
 	DurationMs int64 `protobuf:"varint,5,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// Output only. Names the task when a later delegation goes on with it.
 	ResumeHandle string `protobuf:"bytes,6,opt,name=resume_handle,json=resumeHandle,proto3" json:"resume_handle,omitempty"`
-	// Output only. When the texts are longer than fits here: the stored whole.
-	ContentId     string `protobuf:"bytes,7,opt,name=content_id,json=contentId,proto3" json:"content_id,omitempty"`
+	// Output only. True when texts were cut to fit an entry; GetSubagentResult reads the whole.
+	Shortened bool `protobuf:"varint,7,opt,name=shortened,proto3" json:"shortened,omitempty"`
+	// Output only. What an operator should know of the run: noise, signals, protections not in force.
+	Diagnostics   []string `protobuf:"bytes,8,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -928,11 +967,18 @@ func (x *SubagentFinalResult) GetResumeHandle() string {
 	return ""
 }
 
-func (x *SubagentFinalResult) GetContentId() string {
+func (x *SubagentFinalResult) GetShortened() bool {
 	if x != nil {
-		return x.ContentId
+		return x.Shortened
 	}
-	return ""
+	return false
+}
+
+func (x *SubagentFinalResult) GetDiagnostics() []string {
+	if x != nil {
+		return x.Diagnostics
+	}
+	return nil
 }
 
 // A tool result in one shape for all tools.
@@ -1126,10 +1172,12 @@ type SubagentResultBody struct {
 	Batch *SubagentBatch `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
 	// Output only. One per task, in task order.
 	FinalResults []*SubagentFinalResult `protobuf:"bytes,3,rep,name=final_results,json=finalResults,proto3" json:"final_results,omitempty"`
-	// Output only. Never tokens or thinking.
+	// Output only. The last process events, at most 200, never tokens or thinking; ListProcessEvents reads all.
 	ProcessEvents []*ProcessEvent `protobuf:"bytes,4,rep,name=process_events,json=processEvents,proto3" json:"process_events,omitempty"`
 	// Output only. Facts for people.
 	EvidenceSummaries []*EvidenceSummary `protobuf:"bytes,5,rep,name=evidence_summaries,json=evidenceSummaries,proto3" json:"evidence_summaries,omitempty"`
+	// Output only. How many process events there are in all.
+	ProcessEventCount int32 `protobuf:"varint,6,opt,name=process_event_count,json=processEventCount,proto3" json:"process_event_count,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1197,6 +1245,13 @@ func (x *SubagentResultBody) GetEvidenceSummaries() []*EvidenceSummary {
 		return x.EvidenceSummaries
 	}
 	return nil
+}
+
+func (x *SubagentResultBody) GetProcessEventCount() int32 {
+	if x != nil {
+		return x.ProcessEventCount
+	}
+	return 0
 }
 
 // One tool execution of a task, joined from its call and result events.
@@ -1467,7 +1522,7 @@ var File_netaclaw_session_v1_subagent_proto protoreflect.FileDescriptor
 
 const file_netaclaw_session_v1_subagent_proto_rawDesc = "" +
 	"\n" +
-	"\"netaclaw/session/v1/subagent.proto\x12\x13netaclaw.session.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fnetaclaw/session/v1/usage.proto\x1a\x1bnetaclaw/tool/v1/tool.proto\"\xbf\x06\n" +
+	"\"netaclaw/session/v1/subagent.proto\x12\x13netaclaw.session.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fnetaclaw/session/v1/usage.proto\x1a\x1bnetaclaw/tool/v1/tool.proto\"\x80\a\n" +
 	"\fSubagentTask\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12D\n" +
@@ -1495,7 +1550,8 @@ const file_netaclaw_session_v1_subagent_proto_rawDesc = "" +
 	"tool_names\x18\x12 \x03(\tR\ttoolNames\x12R\n" +
 	"\x13tool_runtime_routes\x18\x13 \x03(\v2\".netaclaw.tool.v1.ToolRuntimeRouteR\x11toolRuntimeRoutes\x12\x1a\n" +
 	"\bactivity\x18\x14 \x01(\tR\bactivity\x12&\n" +
-	"\x0fresumed_task_id\x18\x15 \x01(\tR\rresumedTaskId\"\xfe\x01\n" +
+	"\x0fresumed_task_id\x18\x15 \x01(\tR\rresumedTaskId\x12?\n" +
+	"\rearlier_usage\x18\x16 \x01(\v2\x1a.netaclaw.session.v1.UsageR\fearlierUsage\"\xfe\x01\n" +
 	"\x0eSubagentCounts\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x05R\x05total\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\x05R\x06queued\x12\x18\n" +
@@ -1532,11 +1588,14 @@ const file_netaclaw_session_v1_subagent_proto_rawDesc = "" +
 	"\n" +
 	"worker_pid\x18\r \x01(\x05R\tworkerPid\x12(\n" +
 	"\x10sandbox_in_force\x18\x0e \x03(\tR\x0esandboxInForce\x12'\n" +
-	"\x0fsandbox_missing\x18\x0f \x03(\tR\x0esandboxMissing\"\xce\x01\n" +
+	"\x0fsandbox_missing\x18\x0f \x03(\tR\x0esandboxMissing\"\xa2\x03\n" +
 	"\x11SubagentBatchBody\x128\n" +
 	"\x05batch\x18\x01 \x01(\v2\".netaclaw.session.v1.SubagentBatchR\x05batch\x129\n" +
 	"\x06events\x18\x02 \x03(\v2!.netaclaw.session.v1.ProcessEventR\x06events\x12D\n" +
-	"\flatest_event\x18\x03 \x01(\v2!.netaclaw.session.v1.ProcessEventR\vlatestEvent\"\xce\x02\n" +
+	"\flatest_event\x18\x03 \x01(\v2!.netaclaw.session.v1.ProcessEventR\vlatestEvent\x12.\n" +
+	"\x13process_event_count\x18\x04 \x01(\x05R\x11processEventCount\x12M\n" +
+	"\rfinal_results\x18\x05 \x03(\v2(.netaclaw.session.v1.SubagentFinalResultR\ffinalResults\x12S\n" +
+	"\x12evidence_summaries\x18\x06 \x03(\v2$.netaclaw.session.v1.EvidenceSummaryR\x11evidenceSummaries\"\xef\x02\n" +
 	"\x13SubagentFinalResult\x125\n" +
 	"\x04task\x18\x01 \x01(\v2!.netaclaw.session.v1.SubagentTaskR\x04task\x12!\n" +
 	"\ffinal_output\x18\x02 \x01(\tR\vfinalOutput\x12*\n" +
@@ -1544,9 +1603,9 @@ const file_netaclaw_session_v1_subagent_proto_rawDesc = "" +
 	"\ftool_results\x18\x04 \x03(\v2).netaclaw.session.v1.NormalizedToolResultR\vtoolResults\x12\x1f\n" +
 	"\vduration_ms\x18\x05 \x01(\x03R\n" +
 	"durationMs\x12#\n" +
-	"\rresume_handle\x18\x06 \x01(\tR\fresumeHandle\x12\x1d\n" +
-	"\n" +
-	"content_id\x18\a \x01(\tR\tcontentId\"\xbf\x01\n" +
+	"\rresume_handle\x18\x06 \x01(\tR\fresumeHandle\x12\x1c\n" +
+	"\tshortened\x18\a \x01(\bR\tshortened\x12 \n" +
+	"\vdiagnostics\x18\b \x03(\tR\vdiagnostics\"\xbf\x01\n" +
 	"\x14NormalizedToolResult\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12\x18\n" +
@@ -1562,13 +1621,14 @@ const file_netaclaw_session_v1_subagent_proto_rawDesc = "" +
 	"\x05title\x18\x03 \x01(\tR\x05title\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\x03R\x05value\x12\x19\n" +
-	"\bcall_ids\x18\x06 \x03(\tR\acallIds\"\xe2\x02\n" +
+	"\bcall_ids\x18\x06 \x03(\tR\acallIds\"\x92\x03\n" +
 	"\x12SubagentResultBody\x12$\n" +
 	"\x0ebatch_entry_id\x18\x01 \x01(\tR\fbatchEntryId\x128\n" +
 	"\x05batch\x18\x02 \x01(\v2\".netaclaw.session.v1.SubagentBatchR\x05batch\x12M\n" +
 	"\rfinal_results\x18\x03 \x03(\v2(.netaclaw.session.v1.SubagentFinalResultR\ffinalResults\x12H\n" +
 	"\x0eprocess_events\x18\x04 \x03(\v2!.netaclaw.session.v1.ProcessEventR\rprocessEvents\x12S\n" +
-	"\x12evidence_summaries\x18\x05 \x03(\v2$.netaclaw.session.v1.EvidenceSummaryR\x11evidenceSummaries\"\xe4\x02\n" +
+	"\x12evidence_summaries\x18\x05 \x03(\v2$.netaclaw.session.v1.EvidenceSummaryR\x11evidenceSummaries\x12.\n" +
+	"\x13process_event_count\x18\x06 \x01(\x05R\x11processEventCount\"\xe4\x02\n" +
 	"\rToolExecution\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x121\n" +
@@ -1647,34 +1707,37 @@ var file_netaclaw_session_v1_subagent_proto_depIdxs = []int32{
 	15, // 3: netaclaw.session.v1.SubagentTask.start_time:type_name -> google.protobuf.Timestamp
 	15, // 4: netaclaw.session.v1.SubagentTask.end_time:type_name -> google.protobuf.Timestamp
 	16, // 5: netaclaw.session.v1.SubagentTask.tool_runtime_routes:type_name -> netaclaw.tool.v1.ToolRuntimeRoute
-	2,  // 6: netaclaw.session.v1.SubagentBatch.items:type_name -> netaclaw.session.v1.SubagentTask
-	3,  // 7: netaclaw.session.v1.SubagentBatch.counts:type_name -> netaclaw.session.v1.SubagentCounts
-	14, // 8: netaclaw.session.v1.SubagentBatch.usage:type_name -> netaclaw.session.v1.Usage
-	17, // 9: netaclaw.session.v1.ProcessEvent.route:type_name -> netaclaw.tool.v1.ToolRoute
-	15, // 10: netaclaw.session.v1.ProcessEvent.time:type_name -> google.protobuf.Timestamp
-	4,  // 11: netaclaw.session.v1.SubagentBatchBody.batch:type_name -> netaclaw.session.v1.SubagentBatch
-	5,  // 12: netaclaw.session.v1.SubagentBatchBody.events:type_name -> netaclaw.session.v1.ProcessEvent
-	5,  // 13: netaclaw.session.v1.SubagentBatchBody.latest_event:type_name -> netaclaw.session.v1.ProcessEvent
-	2,  // 14: netaclaw.session.v1.SubagentFinalResult.task:type_name -> netaclaw.session.v1.SubagentTask
-	8,  // 15: netaclaw.session.v1.SubagentFinalResult.tool_results:type_name -> netaclaw.session.v1.NormalizedToolResult
-	4,  // 16: netaclaw.session.v1.SubagentResultBody.batch:type_name -> netaclaw.session.v1.SubagentBatch
-	7,  // 17: netaclaw.session.v1.SubagentResultBody.final_results:type_name -> netaclaw.session.v1.SubagentFinalResult
-	5,  // 18: netaclaw.session.v1.SubagentResultBody.process_events:type_name -> netaclaw.session.v1.ProcessEvent
-	9,  // 19: netaclaw.session.v1.SubagentResultBody.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
-	17, // 20: netaclaw.session.v1.ToolExecution.route:type_name -> netaclaw.tool.v1.ToolRoute
-	15, // 21: netaclaw.session.v1.ToolExecution.start_time:type_name -> google.protobuf.Timestamp
-	15, // 22: netaclaw.session.v1.ToolExecution.end_time:type_name -> google.protobuf.Timestamp
-	2,  // 23: netaclaw.session.v1.SubagentTaskPanel.task:type_name -> netaclaw.session.v1.SubagentTask
-	11, // 24: netaclaw.session.v1.SubagentTaskPanel.tool_executions:type_name -> netaclaw.session.v1.ToolExecution
-	5,  // 25: netaclaw.session.v1.SubagentTaskPanel.process_events:type_name -> netaclaw.session.v1.ProcessEvent
-	9,  // 26: netaclaw.session.v1.SubagentTaskPanel.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
-	12, // 27: netaclaw.session.v1.SubagentProjection.task_panels:type_name -> netaclaw.session.v1.SubagentTaskPanel
-	5,  // 28: netaclaw.session.v1.SubagentProjection.process_events:type_name -> netaclaw.session.v1.ProcessEvent
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	14, // 6: netaclaw.session.v1.SubagentTask.earlier_usage:type_name -> netaclaw.session.v1.Usage
+	2,  // 7: netaclaw.session.v1.SubagentBatch.items:type_name -> netaclaw.session.v1.SubagentTask
+	3,  // 8: netaclaw.session.v1.SubagentBatch.counts:type_name -> netaclaw.session.v1.SubagentCounts
+	14, // 9: netaclaw.session.v1.SubagentBatch.usage:type_name -> netaclaw.session.v1.Usage
+	17, // 10: netaclaw.session.v1.ProcessEvent.route:type_name -> netaclaw.tool.v1.ToolRoute
+	15, // 11: netaclaw.session.v1.ProcessEvent.time:type_name -> google.protobuf.Timestamp
+	4,  // 12: netaclaw.session.v1.SubagentBatchBody.batch:type_name -> netaclaw.session.v1.SubagentBatch
+	5,  // 13: netaclaw.session.v1.SubagentBatchBody.events:type_name -> netaclaw.session.v1.ProcessEvent
+	5,  // 14: netaclaw.session.v1.SubagentBatchBody.latest_event:type_name -> netaclaw.session.v1.ProcessEvent
+	7,  // 15: netaclaw.session.v1.SubagentBatchBody.final_results:type_name -> netaclaw.session.v1.SubagentFinalResult
+	9,  // 16: netaclaw.session.v1.SubagentBatchBody.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
+	2,  // 17: netaclaw.session.v1.SubagentFinalResult.task:type_name -> netaclaw.session.v1.SubagentTask
+	8,  // 18: netaclaw.session.v1.SubagentFinalResult.tool_results:type_name -> netaclaw.session.v1.NormalizedToolResult
+	4,  // 19: netaclaw.session.v1.SubagentResultBody.batch:type_name -> netaclaw.session.v1.SubagentBatch
+	7,  // 20: netaclaw.session.v1.SubagentResultBody.final_results:type_name -> netaclaw.session.v1.SubagentFinalResult
+	5,  // 21: netaclaw.session.v1.SubagentResultBody.process_events:type_name -> netaclaw.session.v1.ProcessEvent
+	9,  // 22: netaclaw.session.v1.SubagentResultBody.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
+	17, // 23: netaclaw.session.v1.ToolExecution.route:type_name -> netaclaw.tool.v1.ToolRoute
+	15, // 24: netaclaw.session.v1.ToolExecution.start_time:type_name -> google.protobuf.Timestamp
+	15, // 25: netaclaw.session.v1.ToolExecution.end_time:type_name -> google.protobuf.Timestamp
+	2,  // 26: netaclaw.session.v1.SubagentTaskPanel.task:type_name -> netaclaw.session.v1.SubagentTask
+	11, // 27: netaclaw.session.v1.SubagentTaskPanel.tool_executions:type_name -> netaclaw.session.v1.ToolExecution
+	5,  // 28: netaclaw.session.v1.SubagentTaskPanel.process_events:type_name -> netaclaw.session.v1.ProcessEvent
+	9,  // 29: netaclaw.session.v1.SubagentTaskPanel.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
+	12, // 30: netaclaw.session.v1.SubagentProjection.task_panels:type_name -> netaclaw.session.v1.SubagentTaskPanel
+	5,  // 31: netaclaw.session.v1.SubagentProjection.process_events:type_name -> netaclaw.session.v1.ProcessEvent
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_netaclaw_session_v1_subagent_proto_init() }

@@ -35,9 +35,11 @@ type Usage struct {
 	// Output only. Model calls made, failed and cancelled ones included.
 	ModelCalls int32 `protobuf:"varint,5,opt,name=model_calls,json=modelCalls,proto3" json:"model_calls,omitempty"`
 	// Output only. Cost in millionths of the catalogue's currency; 0 where no price is known.
-	CostMicros    int64 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CostMicros int64 `protobuf:"varint,6,opt,name=cost_micros,json=costMicros,proto3" json:"cost_micros,omitempty"`
+	// Output only. Of the model calls, those whose provider reported no tokens; theirs are estimated from the text's size.
+	EstimatedCalls int32 `protobuf:"varint,7,opt,name=estimated_calls,json=estimatedCalls,proto3" json:"estimated_calls,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
@@ -112,11 +114,18 @@ func (x *Usage) GetCostMicros() int64 {
 	return 0
 }
 
+func (x *Usage) GetEstimatedCalls() int32 {
+	if x != nil {
+		return x.EstimatedCalls
+	}
+	return 0
+}
+
 var File_netaclaw_session_v1_usage_proto protoreflect.FileDescriptor
 
 const file_netaclaw_session_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x1fnetaclaw/session/v1/usage.proto\x12\x13netaclaw.session.v1\"\xec\x01\n" +
+	"\x1fnetaclaw/session/v1/usage.proto\x12\x13netaclaw.session.v1\"\x95\x02\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12.\n" +
@@ -125,7 +134,8 @@ const file_netaclaw_session_v1_usage_proto_rawDesc = "" +
 	"\vmodel_calls\x18\x05 \x01(\x05R\n" +
 	"modelCalls\x12\x1f\n" +
 	"\vcost_micros\x18\x06 \x01(\x03R\n" +
-	"costMicrosb\x06proto3"
+	"costMicros\x12'\n" +
+	"\x0festimated_calls\x18\a \x01(\x05R\x0eestimatedCallsb\x06proto3"
 
 var (
 	file_netaclaw_session_v1_usage_proto_rawDescOnce sync.Once

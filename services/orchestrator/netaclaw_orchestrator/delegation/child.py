@@ -1,7 +1,8 @@
 """One task: its run in the runner, seen from here.
 
 The runner's events become committed steps (state, tool calls, transcript) or live text. Each task ends exactly once:
-the first outcome wins, later lines change nothing.
+the first outcome wins, later lines change nothing. A run that is taken over tells its events again: what is known of
+them is not written twice, and every model call is counted once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from netaclaw.chat.v1.event_pb2 import (
     ReceiptState,
     ToolResultStreamed,
 )
-from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolResult
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.envelope_pb2 import (
     Cancel,
@@ -30,7 +31,6 @@ from netaclaw.subagent.v1.envelope_pb2 import (
     Steer,
     SteerTaken,
     SubagentTaskEnvelope,
-    TaskBudget,
     ToolOutput,
     ToolResultLine,
 )
@@ -46,25 +46,31 @@ from netaclaw.subagent.v1.runner_service_pb2 import (
     RunResponse,
     WorkerStarted,
 )
-from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_agent.usage import add_usage
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import from_rpc
-from netaclaw_orchestrator.delegation.outcome import CALL_STEPS, ChildOutcome, ended_early
-from netaclaw_orchestrator.delegation.report import preview
+from netaclaw_orchestrator.delegation.budget import Allowance, BatchSpent
+from netaclaw_orchestrator.delegation.call_steps import CallSteps
+from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_early
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
-from netaclaw_orchestrator.usage import add_usage
 
 if TYPE_CHECKING:  # a batch makes its children
-    from netaclaw_orchestrator.delegation.batch import Batch, BatchScope
+    from netaclaw_orchestrator.delegation.batch_journal import BatchJournal, BatchScope
 
 log = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = 1
 GONE_TIMEOUT_S = 10.0
 """After a cancel the runner confirms within its ladder's time; past this the child counts as gone with the runner."""
+
+LIVE = frozenset({"stream_start", "stream_delta", "usage", "tool_output"})
+"""Shown at once, and so not before the steps that came earlier are committed. The steps wait for none of each other."""
+MAX_UNWRITTEN = 64
+"""Steps of one child that wait for their commit; then its stream is not read on."""
 
 RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
 AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
@@ -73,26 +79,25 @@ AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
 class Child:
     """Runs one task of a batch."""
 
-    def __init__(self, batch: Batch, scope: BatchScope, plan: ChildPlan, task: SubagentTask, *, timeout_s: int) -> None:
-        self._batch = batch
+    def __init__(self, journal: BatchJournal, scope: BatchScope, plan: ChildPlan, task: SubagentTask) -> None:
+        self._journal = journal
         self._scope = scope
         self._plan = plan
-        self._timeout_s = timeout_s
         self.task = task
-        self._calls: dict[str, ToolCallPart] = {}
+        self._steps = CallSteps(task, self._report)
         self._proxies: set[asyncio.Task[None]] = set()
         self._stream: RunCall | AttachCall | None = None
         self._request: Callable[[RunCommand], RunRequest | AttachRequest] = lambda command: RunRequest(command=command)
         self._writing = asyncio.Lock()
         self._ended: RunEnded | None = None
         self._left_behind = False
-        self._in_doubt = False
+        self._unwritten: list[asyncio.Future[None]] = []
         self._output_bytes: dict[str, int] = {}
         self._attempt = 0
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
         self.gone = asyncio.Event()
-        """Set once its end state is committed; nothing of it is alive then."""
+        """Set once its end state is committed, or cannot be; nothing of it is alive then."""
         self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
 
     @property
@@ -101,16 +106,15 @@ class Child:
         return self._stream is not None
 
     def recover(self, steps: Sequence[ProcessEvent]) -> None:
-        """Take over from a dead owner, given the steps that it had committed."""
+        """Take over from a dead owner, given all steps of the task that it had committed."""
         self._left_behind = True
-        effectful = {tool.tool_name for tool in KNOWN_TOOLS if tool.effect == ToolEffect.TOOL_EFFECT_EFFECTFUL}
-        begun = {step.tool_name for step in steps if step.type in CALL_STEPS}
-        seen = sum(step.type in CALL_STEPS for step in steps)
-        could = effectful & set(enabled_tools(self._plan.policy))
-        # Older steps may have been dropped from the card: what is not known counts as begun.
-        self._in_doubt = bool(begun & effectful) or (seen < self.task.tool_call_count and bool(could))
-        self.task.usage.Clear()
-        self.task.tool_call_count = 0
+        self._steps.recover(steps)
+
+    def note_written(self, done: asyncio.Future[None]) -> None:
+        """The writing of its end state is over, or was refused because the session has another owner."""
+        if not done.cancelled():
+            done.exception()  # shows at every later write
+        self.gone.set()
 
     async def run(self) -> ChildOutcome:
         """Run to the end. Cancelling it cancels the run in the runner and waits until it is gone."""
@@ -140,10 +144,10 @@ class Child:
     async def steer(self, request_id: str, content: str) -> ReceiptState:
         """Send it a message; a receipt event says later whether it was taken or missed."""
         if self._ended is not None or not self.started:
-            await self._batch.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
+            await self._journal.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
             return ReceiptState.RECEIPT_STATE_MISSED
         self.unread[request_id] = None
-        await self._batch.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_QUEUED)
+        await self._journal.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_QUEUED)
         await self._command(RunCommand(steer=Steer(request_id=request_id, content=content)))
         return ReceiptState.RECEIPT_STATE_QUEUED
 
@@ -156,7 +160,7 @@ class Child:
     def outcome(self) -> ChildOutcome:
         """How it ended."""
         assert self._ended is not None
-        return ChildOutcome(self._ended, list(self._calls.values()), self._ended.duration_ms)
+        return ChildOutcome(self._ended, self._steps.calls, self._ended.duration_ms)
 
     def settle(self, outcome: ChildOutcome) -> None:
         """Bring the task into its end state."""
@@ -166,8 +170,6 @@ class Child:
         task.error = ended.error
         task.partial_text = ended.partial_text
         task.activity = ""
-        if ended.HasField("usage"):
-            task.usage.CopyFrom(ended.usage)
         task.tool_call_count = max(task.tool_call_count, ended.tool_call_count)
         task.model = ended.model or task.model
         task.end_time.GetCurrentTime()
@@ -177,7 +179,9 @@ class Child:
             if not self._left_behind:
                 await self._follow(await self._begin())
             elif not await self._attached() and self._ended is None:
-                await self._follow(await self._begin())  # its runner has nothing of it any more
+                await self._begin_again()
+        except BatchSpent as spent:
+            self._ended = ended_early(spent.state, str(spent))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             self._lost(from_rpc(error) if isinstance(error, grpc.aio.AioRpcError) else error)
         finally:
@@ -191,7 +195,8 @@ class Child:
     async def _attached(self) -> bool:
         """Go on with the run where its runner still holds it; False when it does not.
 
-        A child that may have had effect is ended there, IN_DOUBT: it is neither run on nor run again in silence.
+        IN_DOUBT is one that has asked its dead owner for something that may have had effect and was not answered, and
+        one that may have had effect and is held no more: neither is run on, or again, in silence.
         """
         call = self._scope.runner.Attach(metadata=calls.outgoing(self._scope.owner_id))
         self._stream = call
@@ -199,31 +204,52 @@ class Child:
         target = AttachTarget(run_id=self.task.task_id, generation=self._scope.writer.generation)
         try:
             await self._write(AttachRequest(attach=target))
-            if self._in_doubt:
+            if self._steps.effect_in_flight:
                 await self._command(RunCommand(cancel=Cancel(reason="its owner died")))
-                async for _ in call:
-                    pass
-            else:
-                await self._follow(call)
+            await self._follow(call, told_again=True)
         except grpc.aio.AioRpcError as error:
             if from_rpc(error).code not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE):
                 raise
-        if self._in_doubt:
+        if self._steps.effect_in_flight or (self._ended is None and self._steps.effect_begun):
             words = "its owner died after it had begun a call that may have had effect"
+            partial = self._ended.partial_text or self._ended.final_output if self._ended is not None else ""
             self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT, words)
+            self._ended.partial_text = partial
         return self._ended is not None
 
+    async def _begin_again(self) -> None:
+        """Its runner has nothing of it any more: it runs from its beginning. What it did and cost stays known."""
+        self.task.earlier_usage.CopyFrom(self.task.usage)
+        self._steps.end_lost()
+        await self._follow(await self._begin())
+
     async def _begin(self) -> RunCall:
+        allowance = self._scope.budget.begin(self.task.task_id, self._plan.max_tool_rounds)
         call = self._scope.runner.Run(metadata=calls.outgoing(self._scope.owner_id))
         self._stream = call
         self._request = lambda command: RunRequest(command=command)
-        await self._write(RunRequest(start=self._envelope()))
+        await self._write(RunRequest(start=self._envelope(allowance)))
         return call
 
-    async def _follow(self, call: RunCall | AttachCall) -> None:
+    async def _follow(self, call: RunCall | AttachCall, *, told_again: bool = False) -> None:
+        """Apply the run's events; `told_again`: from its first one on, also those that an earlier owner has written."""
         async for response in call:
+            if told_again:
+                told_again = False
+                self.task.usage.CopyFrom(self.task.earlier_usage)
             for event in response.events:
                 await self._on(event)
+        await self._steps_written()
+
+    def _report(self, step: ProcessEvent | None = None) -> None:
+        """Have the task's state and the step written."""
+        self._unwritten.append(self._journal.report(self.task, step))
+
+    async def _steps_written(self) -> None:
+        """Wait until all steps so far are committed and published."""
+        unwritten, self._unwritten = self._unwritten, []
+        for each in unwritten:
+            await each
 
     async def _command(self, command: RunCommand) -> None:
         """Tell the run something; a run that is over does not listen any more."""
@@ -247,14 +273,18 @@ class Child:
         kind = event.WhichOneof("event")
         if self._ended is not None or kind is None:
             return
+        if kind in LIVE or len(self._unwritten) >= MAX_UNWRITTEN:
+            await self._steps_written()
         handler: Any = getattr(self, f"_on_{kind}", None)
         if handler is not None:
             done = handler(getattr(event, kind))
             if isinstance(done, Awaitable):
                 await done
 
-    async def _on_started(self, started: WorkerStarted) -> None:
+    def _on_started(self, started: WorkerStarted) -> None:
         task = self.task
+        if task.worker_pid == started.pid and task.state == SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING:
+            return  # known from an earlier owner
         task.state = SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING
         task.worker_pid = started.pid
         task.model = started.model or task.model
@@ -265,7 +295,7 @@ class Child:
             sandbox_in_force=started.sandbox_in_force,
             sandbox_missing=started.sandbox_missing,
         )
-        await self._batch.report(task, event)
+        self._report(event)
 
     def _on_stream_start(self, start: Any) -> None:
         self._attempt = start.call_no
@@ -278,15 +308,20 @@ class Child:
     def _on_usage(self, call: Any) -> None:
         add_usage(self.task.usage, call.usage)
         self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
+        self._report()
+        self._scope.on_spent()
 
-    async def _on_message(self, transcript: Any) -> None:
-        await self._batch.record(self.task.task_id, transcript.n, transcript.message)
+    def _on_message(self, transcript: Any) -> None:
+        # The first message of a run drops what an earlier run of the task has written behind it.
+        first = transcript.n == len(self._plan.history)
+        written = self._journal.record(self.task.task_id, transcript.n, transcript.message, is_last=first)
+        self._unwritten.append(written)
 
-    async def _on_tool_call(self, call: ToolCallLine) -> None:
-        await self._begin_call(call, "tool_call", call.route)
+    def _on_tool_call(self, call: ToolCallLine) -> None:
+        self._steps.begin_local(call)
 
-    async def _on_tool_result(self, result: ToolResultLine) -> None:
-        await self._end_call(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
+    def _on_tool_result(self, result: ToolResultLine) -> None:
+        self._steps.end(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
 
     def _on_tool_output(self, output: ToolOutput) -> None:
         offset = self._output_bytes.get(output.call_id, 0)
@@ -295,15 +330,19 @@ class Child:
         self._live(tool_result_streamed=shown)
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
-        part = await self._begin_call(call, "proxy_tool_call", ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY)
-        proxy = asyncio.create_task(self._proxy(part))
-        self._proxies.add(proxy)
-        proxy.add_done_callback(self._proxies.discard)
+        part = self._steps.begin_proxied(call)
+        if part.HasField("result"):  # an earlier owner's, who may have died before the worker had it
+            await self._answer(part.call_id, part.result)
+        elif not self._steps.effect_in_flight:
+            await self._steps_written()  # a call with effect is durable before it acts
+            proxy = asyncio.create_task(self._proxy(part))
+            self._proxies.add(proxy)
+            proxy.add_done_callback(self._proxies.discard)
 
     async def _on_steer_taken(self, taken: SteerTaken) -> None:
         if taken.request_id in self.unread:
             del self.unread[taken.request_id]
-            await self._batch.receipt(self.task.task_id, taken.request_id, ReceiptState.RECEIPT_STATE_TAKEN)
+            await self._journal.receipt(self.task.task_id, taken.request_id, ReceiptState.RECEIPT_STATE_TAKEN)
 
     def _on_ended(self, ended: RunEnded) -> None:
         self._ended = ended
@@ -311,46 +350,13 @@ class Child:
     async def _proxy(self, part: ToolCallPart) -> None:
         """Run a proxied call here: checked against the child's own policy, then in the session's tool host."""
         ended = await run_call(self._box, part)
-        await self._end_call(part.call_id, ended.result)
-        reply = ProxyToolResult(call_id=part.call_id, content=ended.result.content, is_error=ended.result.is_error)
+        self._steps.end(part.call_id, ended.result)
+        await self._steps_written()
+        await self._answer(part.call_id, ended.result)
+
+    async def _answer(self, call_id: str, result: ToolResult) -> None:
+        reply = ProxyToolResult(call_id=call_id, content=result.content, is_error=result.is_error)
         await self._command(RunCommand(proxy_tool_result=reply))
-
-    async def _begin_call(self, call: ToolCallLine | ProxyToolCall, kind: str, route: ToolRoute) -> ToolCallPart:
-        part = ToolCallPart(
-            call_id=call.call_id,
-            tool_name=call.tool_name,
-            arguments_json=call.arguments_json,
-            state=ToolCallState.TOOL_CALL_STATE_RUNNING,
-        )
-        self._calls[call.call_id] = part
-        self.task.tool_call_count += 1
-        self.task.activity = call.tool_name
-        event = ProcessEvent(
-            type=kind,
-            call_id=call.call_id,
-            tool_name=call.tool_name,
-            route=route,
-            arguments_json=preview(call.arguments_json),
-        )
-        await self._batch.report(self.task, event)
-        return part
-
-    async def _end_call(self, call_id: str, result: ToolResult) -> None:
-        part = self._calls.get(call_id)
-        if part is None or part.HasField("result"):
-            return  # a result without its call, or a second one, is no step
-        part.result.CopyFrom(result)
-        failed = ToolCallState.TOOL_CALL_STATE_FAILED
-        part.state = failed if result.is_error else ToolCallState.TOOL_CALL_STATE_COMPLETED
-        self.task.activity = ""
-        event = ProcessEvent(
-            type="tool_result",
-            call_id=call_id,
-            tool_name=part.tool_name,
-            content=preview(result.content),
-            is_error=result.is_error,
-        )
-        await self._batch.report(self.task, event)
 
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
@@ -367,7 +373,7 @@ class Child:
             )
         )
 
-    def _envelope(self) -> SubagentTaskEnvelope:
+    def _envelope(self, allowance: Allowance) -> SubagentTaskEnvelope:
         plan = self._plan
         names = enabled_tools(plan.policy)
         return SubagentTaskEnvelope(
@@ -380,7 +386,8 @@ class Child:
             tool_names=names,
             tool_manifest=[tool for tool in KNOWN_TOOLS if tool.tool_name in names],
             policy=plan.policy,
-            timeout_ms=self._timeout_s * 1000,
-            budget=TaskBudget(max_tool_rounds=plan.max_tool_rounds),
+            timeout_ms=allowance.timeout_ms,
+            budget=allowance.budget,
             owner_id=self._scope.owner_id,
+            history=plan.history,
         )

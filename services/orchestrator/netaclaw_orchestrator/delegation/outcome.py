@@ -1,17 +1,19 @@
-"""How a child ended, from the runner's word or from what an earlier owner had committed."""
+"""How a child ended, and what is known of one whose owner died."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolResult
+from netaclaw.session.v1.entry_pb2 import ToolCallPart
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.runner_service_pb2 import RunEnded
 from netaclaw_orchestrator.delegation.report import preview
 
-CALL_STEPS = ("tool_call", "proxy_tool_call")
-"""Types of the process events that begin a call."""
+ENDED = frozenset(
+    range(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT + 1)
+)
+"""The end states."""
 
 
 @dataclass(slots=True)
@@ -34,31 +36,20 @@ class ChildOutcome:
         return ProcessEvent(type="run_error" if failed else "run_end", content=preview(words), is_error=failed)
 
 
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A delegation that a dead owner left unfinished, as its rows have it."""
+
+    batch_entry_id: str
+    title: str
+    tasks: Sequence[SubagentTask]
+    """Whole, in task order."""
+    steps: Sequence[ProcessEvent]
+    """All of them, in order."""
+    result_written: bool
+    """Whether its result entry is there, so that only the model was not told."""
+
+
 def ended_early(state: SubagentTaskState, error: str) -> RunEnded:
     """An end that was decided here, not by the runner."""
     return RunEnded(state=state, error=error)
-
-
-def ended_outcome(task: SubagentTask, steps: Sequence[ProcessEvent]) -> ChildOutcome:
-    """The outcome of a task that ended under an earlier owner, from its row and its committed steps."""
-    spent = 0
-    if task.HasField("start_time") and task.HasField("end_time"):
-        spent = task.end_time.ToMilliseconds() - task.start_time.ToMilliseconds()
-    ended = RunEnded(
-        state=task.state,
-        final_output=task.summary,
-        error=task.error,
-        partial_text=task.partial_text,
-        usage=task.usage,
-        tool_call_count=task.tool_call_count,
-        model=task.model,
-    )
-    parts: dict[str, ToolCallPart] = {}
-    for step in steps:
-        if step.type in CALL_STEPS:
-            parts[step.call_id] = ToolCallPart(
-                call_id=step.call_id, tool_name=step.tool_name, arguments_json=step.arguments_json
-            )
-        elif step.type == "tool_result" and step.call_id in parts:
-            parts[step.call_id].result.CopyFrom(ToolResult(content=step.content, is_error=step.is_error))
-    return ChildOutcome(ended, list(parts.values()), duration_ms=spent)

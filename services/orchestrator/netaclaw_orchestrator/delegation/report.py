@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 from netaclaw.session.v1.subagent_pb2 import EvidenceSummary, SubagentFinalResult, SubagentTask, SubagentTaskState
 from netaclaw_agent.evidence import evidence_for, normalize
+from netaclaw_agent.tools.delegation import READ_RESULT
 
 if TYPE_CHECKING:  # outcomes are made from reports' previews
     from netaclaw_orchestrator.delegation.outcome import ChildOutcome
 
-PREVIEW_BYTES = 4096
-REPORT_BYTES = 48 * 1024
-"""What all summaries of a batch together may take of the parent's context; the whole is in the result entry."""
+PREVIEW_BYTES = 1024
+MIN_REPORT_BYTES = 4 * 1024
+MAX_REPORT_BYTES = 48 * 1024
+CONTEXT_SHARE = 0.25
+"""Of the parent's free context, what the summaries of its delegations may take."""
+BYTES_PER_TOKEN = 3
+"""A cautious guess for every language: a Chinese character is three bytes and about one token."""
 
 
 def preview(text: str) -> str:
-    """The text, or its first 4 KiB with a word on how much is missing."""
+    """The text, or its first KiB with a word on how much is missing."""
     raw = text.encode()
     if len(raw) <= PREVIEW_BYTES:
         return text
@@ -25,16 +30,15 @@ def preview(text: str) -> str:
     return f"{kept}\n[{len(raw) - len(kept.encode())} of {len(raw)} bytes not shown]"
 
 
-def final_result(task: SubagentTask, outcome: ChildOutcome) -> SubagentFinalResult:
-    """The durable result of an ended task."""
+def final_result(outcome: ChildOutcome) -> SubagentFinalResult:
+    """The durable result of an ended task, beside the task itself."""
     ended = outcome.ended
     return SubagentFinalResult(
-        task=task,
         final_output=ended.final_output,
         raw_final_content=ended.raw_final_content,
         tool_results=[normalize(call) for call in outcome.calls if call.HasField("result")],
         duration_ms=outcome.duration_ms,
-        resume_handle=task.task_id,
+        diagnostics=ended.diagnostics,
     )
 
 
@@ -43,27 +47,49 @@ def evidence(task: SubagentTask, outcome: ChildOutcome) -> list[EvidenceSummary]
     return evidence_for(task.goal, task.task_id, [call for call in outcome.calls if call.HasField("result")])
 
 
-def report_text(results: Sequence[SubagentFinalResult]) -> str:
-    """What the model reads: one section per task, in task order, each with its honest state."""
-    share = REPORT_BYTES // max(1, len(results))
+def report_budget(context_window: int, used_tokens: int, delegations: int) -> int:
+    """Bytes that the report of one of several delegations beside each other may take of the parent's context."""
+    free = max(context_window - used_tokens, 0) * BYTES_PER_TOKEN
+    share = int(free * CONTEXT_SHARE) // max(delegations, 1)
+    return max(MIN_REPORT_BYTES, min(share, MAX_REPORT_BYTES))
+
+
+def report_text(tasks: Sequence[SubagentTask], budget: int) -> str:
+    """What the model reads: one section per task, in task order, each with its honest state.
+
+    The texts share `budget` bytes: short ones leave what they do not need to the long ones.
+    """
+    texts = [task.summary or task.partial_text for task in tasks]
+    shares = _shares([len(text.encode()) for text in texts], budget)
     sections = []
-    for number, result in enumerate(results, start=1):
-        task = result.task
+    for number, (task, text, share) in enumerate(zip(tasks, texts, shares, strict=True), start=1):
         state = SubagentTaskState.Name(task.state).removeprefix("SUBAGENT_TASK_STATE_")
-        lines = [f"## Task {number} of {len(results)}: {task.name} [{state}]"]
+        lines = [f"## Task {number} of {len(tasks)}: {task.name} [{state}]", f"Task id: {task.task_id}"]
         if task.error:
             lines.append(f"Error: {task.error}")
-        text = task.summary or task.partial_text
         if text:
-            lines.append(_share(text, share) if task.summary else f"Partial text: {_share(text, share)}")
+            lines.append(_cut(text, share) if task.summary else f"Partial text: {_cut(text, share)}")
         sections.append("\n".join(lines))
     return "\n\n".join(sections)
 
 
-def _share(text: str, limit: int) -> str:
+def _shares(sizes: Sequence[int], budget: int) -> list[int]:
+    """Each what it needs, or an equal part of what is left when the smaller ones have theirs."""
+    shares = [0] * len(sizes)
+    left = budget
+    order = sorted(range(len(sizes)), key=sizes.__getitem__)
+    for place, index in enumerate(order):
+        shares[index] = min(sizes[index], left // (len(order) - place))
+        left -= shares[index]
+    return shares
+
+
+def _cut(text: str, limit: int) -> str:
     raw = text.encode()
     if len(raw) <= limit:
         return text
+    kept = raw[:limit].decode(errors="ignore")
+    shown = len(kept.encode())
     return (
-        f"{raw[:limit].decode(errors='ignore')}\n[cut: {len(raw) - limit} of {len(raw)} bytes are in the result entry]"
+        f"{kept}\n[cut after {shown} of {len(raw)} bytes; {READ_RESULT} with this task id and offset {shown} reads on]"
     )

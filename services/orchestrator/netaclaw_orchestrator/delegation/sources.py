@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw.session.v1.subagent_pb2 import SubagentSource
+from netaclaw.session.v1.entry_pb2 import Message
+from netaclaw.session.v1.subagent_pb2 import SubagentSource, SubagentTask
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy, ToolRoute
 from netaclaw_agent.guidance import subagent_system_prompt
-from netaclaw_agent.policy import EffectiveSubagentConfig, SubagentSettings, child_policy
+from netaclaw_agent.policy import child_policy
+from netaclaw_agent.subagent_config import EffectiveSubagentConfig, SubagentSettings
 from netaclaw_agent.tool import ToolError
 from netaclaw_agent.tools.delegation import TaskSpec
 
@@ -25,6 +27,17 @@ class ChildPlan:
     """What the worker runs: the preset or the parent's agent, with the subagent's guidance appended."""
     policy: ToolPolicy
     max_tool_rounds: int
+    history: Sequence[Message] = ()
+    """What the task goes on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A task that ended, and that another one goes on with."""
+
+    task: SubagentTask
+    history: Sequence[Message]
+    """Its whole conversation, that of the tasks before it included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +52,12 @@ class Parent:
     settings: SubagentSettings
 
 
-def plan_children(specs: Sequence[TaskSpec], parent: Parent) -> list[ChildPlan]:
-    """One plan per task, in order. Raises ToolError, naming the task, when a preset may not be used."""
-    return [_plan(number, spec, parent) for number, spec in enumerate(specs, start=1)]
+def plan_children(specs: Sequence[TaskSpec], parent: Parent, earlier: Mapping[str, Earlier]) -> list[ChildPlan]:
+    """One plan per task, in order; `earlier` has the tasks that specs go on with, by id.
+
+    Raises ToolError, naming the task, when a preset may not be used.
+    """
+    return [_plan(number, spec, parent, earlier) for number, spec in enumerate(specs, start=1)]
 
 
 def allowed_presets(parent: Parent) -> list[Agent]:
@@ -61,13 +77,17 @@ def enabled_tools(policy: ToolPolicy) -> list[str]:
     return [route.tool_name for route in policy.routes if route.route != ToolRoute.TOOL_ROUTE_DISABLED]
 
 
-def _plan(number: int, spec: TaskSpec, parent: Parent) -> ChildPlan:
+def _plan(number: int, spec: TaskSpec, parent: Parent, earlier: Mapping[str, Earlier]) -> ChildPlan:
     source = SubagentSource.SUBAGENT_SOURCE_CLONE
     base = parent.agent
-    preset_id = ""
-    if spec.mode == "preset":
+    history: Sequence[Message] = ()
+    preset_id = wanted = spec.agent_id
+    if spec.resume_task_id:
+        resumed = earlier[spec.resume_task_id]
+        history, wanted = resumed.history, resumed.task.preset_agent_id
+    if wanted:
         source = SubagentSource.SUBAGENT_SOURCE_PRESET
-        base = _preset(number, spec, parent)
+        base = _preset(number, wanted, parent)
         preset_id = base.agent_id
     policy = child_policy(
         parent.policy, base, config=parent.config, requested=spec.tool_names, settings=parent.settings
@@ -78,15 +98,15 @@ def _plan(number: int, spec: TaskSpec, parent: Parent) -> ChildPlan:
     if not agent.model:
         agent.model = parent.agent.model
     rounds = min(spec.max_tool_rounds or parent.config.max_tool_rounds, parent.config.max_tool_rounds)
-    return ChildPlan(spec, source, preset_id, agent, policy, rounds)
+    return ChildPlan(spec, source, preset_id, agent, policy, rounds, history)
 
 
-def _preset(number: int, spec: TaskSpec, parent: Parent) -> Agent:
+def _preset(number: int, wanted: str, parent: Parent) -> Agent:
     presets = allowed_presets(parent)
     for preset in presets:
-        if spec.agent_id in (preset.agent_id, preset.name):
+        if wanted in (preset.agent_id, preset.name):
             return preset
     known = ", ".join(f"{preset.agent_id} ({preset.name})" for preset in presets) or "none"
     raise ToolError(
-        f"task {number}: agent {spec.agent_id!r} is not published or not allowed as a preset here; allowed: {known}"
+        f"task {number}: agent {wanted!r} is not published or not allowed as a preset here; allowed: {known}"
     )

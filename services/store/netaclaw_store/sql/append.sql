@@ -58,12 +58,23 @@ WITH ended AS (
 )
 DELETE FROM entry_draft WHERE session_id = $1;
 
--- name: upsert_task
-INSERT INTO subagent_session (session_id, task_id, owner_id, parent_entry_id, parent_tool_call_id, parent_agent_id,
+-- name: upsert_tasks
+INSERT INTO subagent_session (session_id, owner_id, task_id, parent_entry_id, parent_tool_call_id, parent_agent_id,
     batch_entry_id, source_type, preset_agent_id, name, goal, context, status, model, tool_names, summary,
-    result_payload, error, token_usage, sort_order, started_at, ended_at, task)
-VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, nullif($9, ''), $10, $11, nullif($12, ''), $13, $14, $15,
-    nullif($16, ''), $17, nullif($18, ''), $19, $20, $21, $22, $23)
+    result_payload, error, token_usage, sort_order, started_at, ended_at, task, outcome)
+SELECT $1, $2, t.task_id, t.parent_entry_id, nullif(t.parent_tool_call_id, ''), t.parent_agent_id, t.batch_entry_id,
+    t.source_type, nullif(t.preset_agent_id, ''), t.name, t.goal, nullif(t.context, ''), t.status, t.model,
+    t.tool_names::json, nullif(t.summary, ''), t.result_payload::json, nullif(t.error, ''), t.token_usage::json,
+    t.sort_order, t.started_at, t.ended_at, t.task, t.outcome
+FROM unnest(
+    $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
+    $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[],
+    $20::integer[], $21::timestamptz[], $22::timestamptz[], $23::bytea[], $24::bytea[]
+) AS t (
+    task_id, parent_entry_id, parent_tool_call_id, parent_agent_id, batch_entry_id, source_type, preset_agent_id, name,
+    goal, context, status, model, tool_names, summary, result_payload, error, token_usage, sort_order, started_at,
+    ended_at, task, outcome
+)
 ON CONFLICT (session_id, task_id) DO UPDATE
 SET parent_entry_id = excluded.parent_entry_id, parent_tool_call_id = excluded.parent_tool_call_id,
     parent_agent_id = excluded.parent_agent_id, batch_entry_id = excluded.batch_entry_id,
@@ -72,13 +83,17 @@ SET parent_entry_id = excluded.parent_entry_id, parent_tool_call_id = excluded.p
     tool_names = excluded.tool_names, summary = excluded.summary,
     result_payload = coalesce(excluded.result_payload, subagent_session.result_payload), error = excluded.error,
     token_usage = excluded.token_usage, sort_order = excluded.sort_order, started_at = excluded.started_at,
-    ended_at = excluded.ended_at, task = excluded.task, update_time = now()
+    ended_at = excluded.ended_at, task = excluded.task,
+    outcome = coalesce(excluded.outcome, subagent_session.outcome), update_time = now()
 -- The first end state wins: a row that has ended is only ever replaced by the same state.
 WHERE subagent_session.status IN ('queued', 'running', 'unspecified') OR subagent_session.status = excluded.status;
 
 -- name: upsert_subagent_entry
 INSERT INTO subagent_entry (session_id, task_id, n, owner_id, message) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (session_id, task_id, n) DO UPDATE SET message = excluded.message;
+
+-- name: cut_transcript
+DELETE FROM subagent_entry WHERE session_id = $1 AND task_id = $2 AND n > $3;
 
 -- name: append_content
 INSERT INTO content (session_id, content_id, chunk_no, owner_id, entry_id, start_byte, end_byte, body)

@@ -32,13 +32,15 @@ UPDATE session SET lease_instance_id = '', lease_incarnation_id = ''
 WHERE session_id = $1 AND lease_instance_id = $2 AND generation = $3;
 
 -- name: orphaned_turns
--- Running turns whose owner is gone, oldest first; rows that another claimer looks at are passed over.
+-- Running turns whose owner is gone, oldest first; rows that another claimer looks at are passed over. A scalar subquery,
+-- not NOT EXISTS: an anti join is not looked at again when the row was claimed between snapshot and lock.
 SELECT s.session_id, s.owner_id
 FROM session s
-WHERE s.running_turn_id <> '' AND NOT EXISTS (
-    SELECT FROM instance i
+WHERE s.running_turn_id <> '' AND (
+    SELECT true FROM instance i
     WHERE i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id AND i.expire_time > now()
-)
+    LIMIT 1
+) IS NULL
 ORDER BY s.update_time
 LIMIT $1
 FOR UPDATE OF s SKIP LOCKED;

@@ -163,11 +163,26 @@ CREATE TABLE subagent_session (
     task bytea NOT NULL,
     create_time timestamptz NOT NULL DEFAULT now(),
     update_time timestamptz NOT NULL DEFAULT now(),
+    -- A SubagentResultBody with the task's final result and evidence, once it ended.
+    outcome bytea,
     PRIMARY KEY (session_id, task_id)
 );
+CREATE INDEX subagent_session_by_batch ON subagent_session (session_id, batch_entry_id, sort_order);
 CREATE INDEX subagent_session_by_parent ON subagent_session (session_id, parent_entry_id, sort_order);
 CREATE INDEX subagent_session_by_status ON subagent_session (session_id, status);
 CREATE INDEX subagent_session_by_agent ON subagent_session (parent_agent_id, create_time);
+
+-- A step of a delegation, in the order in which its owner learned of it.
+CREATE TABLE subagent_event (
+    session_id text NOT NULL,
+    batch_entry_id text NOT NULL,
+    n integer NOT NULL,
+    owner_id text NOT NULL,
+    task_id text NOT NULL,
+    -- The ProcessEvent message, serialised.
+    body bytea NOT NULL,
+    PRIMARY KEY (session_id, batch_entry_id, n)
+);
 
 -- One message of a child's transcript.
 CREATE TABLE subagent_entry (

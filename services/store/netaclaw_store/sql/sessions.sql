@@ -21,14 +21,17 @@ ORDER BY s.update_time DESC, s.session_id DESC
 LIMIT $2;
 
 -- name: tree_page
--- In order of making, until the bodies reach $5 bytes; projections double those of kinds 5 and 6. At least one entry.
-SELECT entry_no, parent_entry_id, label, body, updated_seq, create_time, update_time
+-- In order of making, until the bodies reach $5 bytes; kinds 5 and 6 are filled from rows, most to less than 64 KiB.
+-- At least one entry.
+SELECT entry_no, parent_entry_id, label, updated_seq, create_time, update_time, body
 FROM (
-    SELECT *, sum((body_bytes + 256) * CASE WHEN kind IN (5, 6) THEN 2 ELSE 1 END) OVER (ORDER BY entry_no) AS bytes,
-        row_number() OVER (ORDER BY entry_no) AS place
+    SELECT *, sum(body_bytes + CASE WHEN kind IN (5, 6) THEN 65536 ELSE 256 END) OVER in_order AS bytes,
+        row_number() OVER in_order AS place
     FROM (
-        SELECT * FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_no > $3 ORDER BY session_id, entry_no LIMIT $4
+        SELECT entry_no, parent_entry_id, label, updated_seq, create_time, update_time, body, kind, body_bytes
+        FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_no > $3 ORDER BY session_id, entry_no LIMIT $4
     ) AS page
+    WINDOW in_order AS (ORDER BY entry_no ROWS UNBOUNDED PRECEDING)
 ) AS measured
 WHERE bytes <= $5 OR place = 1
 ORDER BY entry_no;
@@ -49,7 +52,8 @@ WITH RECURSIVE path AS (
 SELECT entry_id, kind, body_bytes FROM path ORDER BY depth DESC;
 
 -- name: entry_sizes
-SELECT entry_id, body_bytes FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_id = ANY ($3::text[]);
+SELECT entry_id, body_bytes + CASE WHEN kind IN (5, 6) THEN 65536 ELSE 0 END AS body_bytes
+FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_id = ANY ($3::text[]);
 
 -- name: entries_in
 SELECT entry_id, parent_entry_id, label, body, updated_seq, create_time, update_time
@@ -90,25 +94,30 @@ WHERE session_id = $1 AND owner_id = $2 AND task_id = $3 AND n > $4
 ORDER BY n
 LIMIT $5;
 
--- name: usage_of_entries
-SELECT coalesce(sum((token_usage ->> 'inputTokens')::bigint), 0)::bigint AS input_tokens,
-    coalesce(sum((token_usage ->> 'outputTokens')::bigint), 0)::bigint AS output_tokens,
-    coalesce(sum((token_usage ->> 'cachedInputTokens')::bigint), 0)::bigint AS cached_input_tokens,
-    coalesce(sum((token_usage ->> 'reasoningTokens')::bigint), 0)::bigint AS reasoning_tokens,
-    coalesce(sum((token_usage ->> 'modelCalls')::bigint), 0)::bigint AS model_calls,
-    coalesce(sum((token_usage ->> 'costMicros')::bigint), 0)::bigint AS cost_micros
-FROM session s JOIN entry e ON e.session_id = s.session_id
-WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2) AND e.token_usage IS NOT NULL;
-
--- name: usage_of_tasks
-SELECT coalesce(sum((token_usage ->> 'inputTokens')::bigint), 0)::bigint AS input_tokens,
-    coalesce(sum((token_usage ->> 'outputTokens')::bigint), 0)::bigint AS output_tokens,
-    coalesce(sum((token_usage ->> 'cachedInputTokens')::bigint), 0)::bigint AS cached_input_tokens,
-    coalesce(sum((token_usage ->> 'reasoningTokens')::bigint), 0)::bigint AS reasoning_tokens,
-    coalesce(sum((token_usage ->> 'modelCalls')::bigint), 0)::bigint AS model_calls,
-    coalesce(sum((token_usage ->> 'costMicros')::bigint), 0)::bigint AS cost_micros
-FROM session s JOIN subagent_session t ON t.session_id = s.session_id
-WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2);
+-- name: usage
+-- Of an owner, a session ($2) or one of its turns ($3): what model calls of the main agent cost, and tasks apart.
+WITH spent AS (
+    SELECT e.token_usage AS u, false AS of_task
+    FROM session s JOIN entry e ON e.session_id = s.session_id
+    WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2) AND ($3 = '' OR e.turn_id = $3)
+        AND e.token_usage IS NOT NULL
+    UNION ALL
+    SELECT t.token_usage, true
+    FROM session s JOIN subagent_session t ON t.session_id = s.session_id
+    WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2) AND t.token_usage IS NOT NULL
+        AND ($3 = '' OR EXISTS (
+            SELECT FROM entry e
+            WHERE e.session_id = t.session_id AND e.entry_id = t.parent_entry_id AND e.turn_id = $3
+        ))
+)
+SELECT of_task, coalesce(sum((u ->> 'inputTokens')::bigint), 0)::bigint AS input_tokens,
+    coalesce(sum((u ->> 'outputTokens')::bigint), 0)::bigint AS output_tokens,
+    coalesce(sum((u ->> 'cachedInputTokens')::bigint), 0)::bigint AS cached_input_tokens,
+    coalesce(sum((u ->> 'reasoningTokens')::bigint), 0)::bigint AS reasoning_tokens,
+    coalesce(sum((u ->> 'modelCalls')::bigint), 0)::bigint AS model_calls,
+    coalesce(sum((u ->> 'costMicros')::bigint), 0)::bigint AS cost_micros,
+    coalesce(sum((u ->> 'estimatedCalls')::bigint), 0)::bigint AS estimated_calls
+FROM spent GROUP BY of_task;
 
 -- name: update_session
 UPDATE session
@@ -210,12 +219,13 @@ JOIN unnest($3::text[], $4::text[]) AS m (old_id, new_id) ON m.old_id = c.entry_
 WHERE c.session_id = $1;
 
 -- name: fork_tasks
+-- Whatever the tasks cost is the source's; nobody runs them on in the copy.
 INSERT INTO subagent_session (session_id, task_id, owner_id, parent_entry_id, parent_tool_call_id, parent_agent_id,
     batch_entry_id, source_type, preset_agent_id, name, goal, context, status, model, tool_names, summary,
-    result_payload, error, token_usage, sort_order, started_at, ended_at, task, create_time)
+    result_payload, error, sort_order, started_at, ended_at, task, outcome, create_time)
 SELECT $2, t.task_id, t.owner_id, a.new_id, t.parent_tool_call_id, t.parent_agent_id, b.new_id, t.source_type,
     t.preset_agent_id, t.name, t.goal, t.context, t.status, t.model, t.tool_names, t.summary, t.result_payload, t.error,
-    t.token_usage, t.sort_order, t.started_at, t.ended_at, t.task, t.create_time
+    t.sort_order, t.started_at, t.ended_at, t.task, t.outcome, t.create_time
 FROM subagent_session t
 JOIN unnest($3::text[], $4::text[]) AS a (old_id, new_id) ON a.old_id = t.parent_entry_id
 JOIN unnest($3::text[], $4::text[]) AS b (old_id, new_id) ON b.old_id = t.batch_entry_id

@@ -13,12 +13,12 @@ from netaclaw.session.v1.entry_pb2 import Message, MessageRole, ToolCallPart, To
 from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolRoute, ToolRuntimeRoute
-from netaclaw_agent.guidance import subagent_user_message
-from netaclaw_agent.loop import LoopEnd, LoopLimits, drive, run_loop, text_of, user_message
+from netaclaw_agent.loop import LoopEnd, LoopLimits, drive, run_loop, text_of
 from netaclaw_agent.policy import run_call
 from netaclaw_agent.tool import Handler, ToolError
 from netaclaw_agent.tools.files import file_handlers
 from netaclaw_agent.tools.workspace import Workspace
+from netaclaw_runner.opening import opening
 from netaclaw_runner.toolbox import task_box
 from netaclaw_runner.worker.channel import WorkerChannel, complain
 from netaclaw_runner.worker.offspring import Offspring
@@ -41,9 +41,8 @@ def run_task(
 ) -> None:
     """Run the task and send its last line. Raises Stopped, after that line, when it was stopped from outside."""
     channel.send(run_start())
-    transcript = list(envelope.history)
-    task = WorkerTask(channel, envelope, workspace, offspring, synced=len(transcript))
-    transcript.append(user_message(subagent_user_message(envelope.task.goal, envelope.task.context)))
+    transcript = opening(envelope)
+    task = WorkerTask(channel, envelope, workspace, offspring, synced=len(envelope.history))
     budget = envelope.budget
     limits = LoopLimits(budget.max_tool_rounds, budget.max_tool_calls, budget.max_tokens)
     try:

@@ -40,6 +40,7 @@ class ZygoteLauncher:
         "module:function", found on `paths` beside ours. `launch_s`: seconds within which a launch succeeds or fails.
         """
         self._default = default or LaunchOptions()
+        self.predictable = entry == WORKER
         settings = settings or SandboxSettings()
         self._options = {"paths": [*import_paths(), *paths], "entry": entry, "settings": settings.to_json()}
         self._launch_s = launch_s

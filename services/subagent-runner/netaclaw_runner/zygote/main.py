@@ -33,6 +33,10 @@ EXIT_ORPHANED = 5
 
 _LEISURE_MS = 2
 """After so long without an event a child is made in advance, for fork and first steps are half of a launch."""
+_MORE_LEISURE_MS = 25
+"""The same while one stands ready: what was launched a moment ago needs the processors more."""
+READY = 8
+"""So many children stand ready for a delegation to several workers at once."""
 
 
 def main(options: Mapping[str, Any]) -> int:
@@ -73,7 +77,7 @@ class Zygote:
         self._self = os.pidfd_open(os.getpid())
         self._id_maps = IdMaps(settings.worker_uid) if border == "own" and os.geteuid() == 0 else None
         self._network = _empty_network()
-        self._ready: Unborn | None = None
+        self._ready: list[Unborn] = []
         self._workers: set[int] = set()
         self._leaving: set[int] = set()
         self._stopping = False
@@ -86,15 +90,12 @@ class Zygote:
         waiting = select.poll()
         waiting.register(self._control, select.POLLIN)
         waiting.register(woken, select.POLLIN)
-        tried = False
+        failed = False
         try:
             self._send(Record("redy", value=wire.BORDERS.index(self._border)))
             while not self._stopping:
-                events = waiting.poll(_LEISURE_MS if self._ready is None and not tried else None)
-                tried = not events
-                if not events:
-                    with suppress(OSError):  # such as at the machine's limit of processes: not before the next event
-                        self._ready = self._make_child(at_leisure=True)
+                events = waiting.poll(None if failed else self._leisure_ms)  # not tried again before the next event
+                failed = not events and not self._make_ready()
                 for fd, _ in events:
                     if fd == woken:
                         with suppress(BlockingIOError):
@@ -106,6 +107,21 @@ class Zygote:
             pass  # the runner is gone
         finally:
             self._end_workers()
+
+    @property
+    def _leisure_ms(self) -> int | None:
+        """How long nothing may happen before a child is made in advance; None: for ever."""
+        if len(self._ready) >= READY:
+            return None
+        return _MORE_LEISURE_MS if self._ready else _LEISURE_MS
+
+    def _make_ready(self) -> bool:
+        """Make a child in advance. False when that fails, such as at the machine's limit of processes."""
+        try:
+            self._ready.append(self._make_child(at_leisure=True))
+        except OSError:
+            return False
+        return True
 
     def _listen_to_children(self) -> int:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -149,8 +165,11 @@ class Zygote:
         if len(fds) > 2 and self._id_maps is not None and options.sandbox != "off":
             id_map = self._id_maps.map_for(fds[2])
             more = [] if id_map is None else [id_map]
-        child, self._ready = self._ready, None
-        if child is None or not _order(child, request, [*fds, *more]):
+        while self._ready:
+            child = self._ready.pop(0)
+            if _order(child, request, [*fds, *more]):
+                break
+        else:
             child = self._make_child(at_leisure=False)
             if not _order(child, request, [*fds, *more]):
                 raise OSError(errno.EPIPE, "a new child has ended")
@@ -196,9 +215,9 @@ class Zygote:
                 break
             if not pid:
                 break
-            if self._ready is not None and pid == self._ready.pid:
-                self._ready.orders.close()
-                self._ready = None
+            for unborn in [each for each in self._ready if each.pid == pid]:
+                unborn.orders.close()
+                self._ready.remove(unborn)
             if pid in self._workers:
                 self._workers.discard(pid)
                 if self._border == "none":
@@ -209,7 +228,7 @@ class Zygote:
 
     def _end_leftovers(self) -> None:
         """A child that is no worker is what a dead worker left behind: while a worker lives, it inherits them."""
-        known = self._workers | ({self._ready.pid} if self._ready is not None else set())
+        known = self._workers | {unborn.pid for unborn in self._ready}
         strangers = [pid for pid in process_tree.children(os.getpid()) if pid not in known]
         for pid in strangers:
             process_tree.signal_below(pid, signal.SIGKILL)
@@ -225,7 +244,7 @@ class Zygote:
         if self._border == "none":
             process_tree.end_everything_below()
             return
-        pids = [*self._workers, *([self._ready.pid] if self._ready is not None else [])]
+        pids = [*self._workers, *(unborn.pid for unborn in self._ready)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:

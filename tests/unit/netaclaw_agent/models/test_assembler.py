@@ -1,19 +1,20 @@
 """The assembler: whatever a provider's habits, one message."""
 
 import json
-from itertools import count, pairwise
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from netaclaw.session.v1.entry_pb2 import FinishReason, Message, ToolCallState
 from netaclaw_agent.loop import calls_of, text_of
 from netaclaw_agent.model import ModelError, TextDelta, ThinkingDelta
-from netaclaw_agent.models.assembler import ChunkAssembler, Delta
-from netaclaw_agent.models.sse import SseParser
+from netaclaw_agent.models.assembler import Delta, MessageAssembler
+from netaclaw_agent.models.openai_stream import OpenAIReader
+from netaclaw_agent.models.reply import Reply
+from netaclaw_agent.models.think_tags import ThinkTags
 
 CASES = Path(__file__).parents[3] / "cases"
 STORE_ARGUMENTS = [
@@ -27,9 +28,9 @@ STORE_ARGUMENTS = [
 ]
 
 
-def assembler() -> ChunkAssembler:
-    numbers = count(1)
-    return ChunkAssembler("m", lambda: f"ours-{next(numbers)}")
+def reader(numbers: Iterator[int] | None = None) -> OpenAIReader:
+    numbers = numbers or count(1)
+    return OpenAIReader(MessageAssembler("m", lambda: f"ours-{next(numbers)}"))
 
 
 def chunk(delta: dict[str, Any], finish_reason: object = None, **more: Any) -> dict[str, Any]:
@@ -44,20 +45,17 @@ def fragment(index: int | None, arguments: str | None = None, **more: Any) -> di
 
 
 def assemble(*chunks: object, done: bool = True) -> tuple[Message, list[Delta]]:
-    built = assembler()
-    deltas = [delta for c in chunks for delta in built.add(c)]
-    return built.message(done=done), deltas
+    built = reader()
+    deltas = [delta for c in chunks for delta in built.read(c)]
+    deltas += built.finish()
+    return built.assembler.message(done=done), deltas
 
 
 def assemble_bytes(chunks: list[bytes]) -> tuple[Message, list[Delta]]:
-    parser, built = SseParser(), assembler()
-    deltas: list[Delta] = []
-    for piece in chunks:
-        for event in parser.feed(piece):
-            deltas += built.add(json.loads(event))
-    for event in parser.finish():
-        deltas += built.add(json.loads(event))
-    return built.message(done=parser.done), deltas
+    reply = Reply(reader())
+    deltas = [delta for piece in chunks for delta in reply.feed(piece)]
+    deltas += reply.end()
+    return reply.message(), deltas
 
 
 def called(message: Message) -> list[tuple[str, str]]:
@@ -77,10 +75,9 @@ def test_case_04_repeated_provider_ids_get_ids_of_ours() -> None:
     numbers = count(1)
     seen = []
     for name in ("model-stream-04-round1.sse", "model-stream-04-round2.sse"):
-        built, parser = ChunkAssembler("m", lambda: f"ours-{next(numbers)}"), SseParser()
-        for event in parser.feed((CASES / name).read_bytes()):
-            built.add(json.loads(event))
-        seen += [(c.call_id, c.provider_call_id, c.arguments_json) for c in calls_of(built.message(done=parser.done))]
+        reply = Reply(reader(numbers))
+        assert list(reply.feed((CASES / name).read_bytes())) == []
+        seen += [(c.call_id, c.provider_call_id, c.arguments_json) for c in calls_of(reply.message())]
     assert seen == [
         ("ours-1", "lookup:0", '{"q": "north"}'),
         ("ours-2", "lookup:1", '{"q": "south"}'),
@@ -180,6 +177,86 @@ def test_a_new_id_on_a_nameless_fragment_does_not_split_the_call() -> None:
     message, _ = assemble(fragment(0, '{"a"', id="x", name="f"), fragment(0, ":1}", id="z"))
     assert called(message) == [("f", '{"a":1}')]
     assert calls_of(message)[0].provider_call_id == "x"
+
+
+def test_a_name_in_pieces_is_put_together() -> None:
+    message, _ = assemble(fragment(0, "", id="x", name="add_"), fragment(0, "", name="numbers"), fragment(0, "{}"))
+    assert called(message) == [("add_numbers", "{}")]
+    message, _ = assemble(fragment(0, "", id="x", name="add_"), fragment(0, "{}", id="x", name="add_numbers"))
+    assert called(message) == [("add_numbers", "{}")]
+
+
+def test_a_call_that_comes_again_whole_is_taken_once() -> None:
+    message, _ = assemble(
+        fragment(0, '{"a"', id="x", name="f"), fragment(0, ":1}"), fragment(0, '{"a":1}', id="x", name="f")
+    )
+    assert called(message) == [("f", '{"a":1}')]
+
+
+def test_another_name_under_the_same_index_is_another_call() -> None:
+    message, _ = assemble(
+        fragment(0, '{"a":1}', name="f"), fragment(0, "", name="g"), fragment(0, '{"b"'), fragment(0, ":2}")
+    )
+    assert called(message) == [("f", '{"a":1}'), ("g", '{"b":2}')]
+
+
+def test_the_older_function_call_is_read() -> None:
+    message, _ = assemble(
+        chunk({"function_call": {"name": "f", "arguments": '{"a"'}}),
+        chunk({"function_call": {"arguments": ":1}"}}, "function_call"),
+    )
+    assert called(message) == [("f", '{"a":1}')]
+
+
+def test_a_message_beside_deltas_says_nothing_twice() -> None:
+    whole = {"role": "assistant", "content": "Hello."}
+    message, _ = assemble(
+        chunk({"content": "Hello."}), {"choices": [{"delta": {}, "message": whole, "finish_reason": "stop"}]}
+    )
+    assert text_of(message) == "Hello."
+
+
+def test_usage_that_shrinks_does_not_count_less() -> None:
+    message, _ = assemble(
+        chunk({"content": "x"}, "stop", usage={"prompt_tokens": 9, "completion_tokens": 2}),
+        {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 3}},
+    )
+    assert (message.usage.input_tokens, message.usage.output_tokens) == (9, 3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize(
+    ("text", "thought", "said"),
+    [
+        ("<think>Hm, 2 < 3.</think>\n\nDone.", "Hm, 2 < 3.", "Done."),
+        ("\n<think>\nHm.\n</think>Done <think>not</think>.", "\nHm.\n", "Done <think>not</think>."),
+        ("<think></think>Done.", "", "Done."),
+        ("<think>never closed </thi", "never closed </thi", ""),
+        ("<thinker> is a tag", "", "<thinker> is a tag"),
+        ("<thi", "", "<thi"),
+        ("  Plain.", "", "  Plain."),
+        ("A <think> later", "", "A <think> later"),
+    ],
+)
+def test_reasoning_between_tags_is_kept_apart(text: str, thought: str, said: str, size: int) -> None:
+    pieces = [chunk({"content": text[n : n + size]}) for n in range(0, len(text), size)]
+    message, deltas = assemble(*pieces)
+    assert text_of(message) == said
+    assert "".join(part.thinking.text for part in message.parts) == thought
+    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == said
+
+
+def test_tags_can_be_implied_or_left_alone() -> None:
+    for tags, thought, said in (
+        (ThinkTags("think", opened=True), "Hm.", "Done."),
+        (ThinkTags(""), "", "Hm.</think>Done."),
+    ):
+        built = OpenAIReader(MessageAssembler("m", lambda: "x"), tags)
+        built.read(chunk({"content": "Hm.</think>Done."}))
+        built.finish()
+        message = built.assembler.message(done=True)
+        assert text_of(message) == said
+        assert "".join(part.thinking.text for part in message.parts) == thought
 
 
 def test_arguments_that_come_as_an_object_become_text() -> None:
@@ -320,77 +397,3 @@ def test_other_choices_and_odd_shapes_are_passed_over() -> None:
     )
     assert text_of(message) == "ok"
     assert called(message) == []
-
-
-TEXTS = st.text(max_size=12)
-JSON = st.recursive(st.integers() | TEXTS, lambda inner: st.dictionaries(TEXTS, inner, max_size=3), max_leaves=4)
-
-
-@st.composite
-def replies(draw: st.DrawFn) -> bytes:
-    """A valid streamed reply: reasoning, text and calls in fragments, in random framing."""
-    chunks = [chunk({"role": "assistant", "content": ""})]
-    chunks += [chunk({"reasoning_content": text}) for text in draw(st.lists(TEXTS, max_size=2))]
-    chunks += [chunk({"content": text}) for text in draw(st.lists(TEXTS, max_size=4))]
-    for index in range(draw(st.integers(0, 3))):
-        arguments = json.dumps(draw(st.dictionaries(TEXTS, JSON, max_size=2)), ensure_ascii=draw(st.booleans()))
-        middle = draw(st.integers(0, len(arguments)))
-        chunks += [fragment(index, "", id=draw(st.sampled_from(["", "k0", "k1"])), name="tool")]
-        chunks += [fragment(index, arguments[:middle]), fragment(index, arguments[middle:], id="", name="")]
-    chunks += [chunk({}, draw(st.sampled_from(["stop", "tool_calls", "length"])))]
-    end = draw(st.sampled_from(["\n\n", "\r\n\r\n", "\n: ping\n\n"]))
-    escapes = draw(st.booleans())
-    return (
-        "".join(f"data: {json.dumps(c, ensure_ascii=escapes)}{end}" for c in [*chunks]).encode() + b"data: [DONE]\n\n"
-    )
-
-
-@given(body=replies(), places=st.lists(st.integers(0, 10_000), max_size=20))
-def test_a_valid_reply_cut_at_any_bytes_gives_the_same_message(body: bytes, places: list[int]) -> None:
-    borders = [0, *sorted(place % (len(body) + 1) for place in places), len(body)]
-    pieces = [body[a:b] for a, b in pairwise(borders)]
-    message, deltas = assemble_bytes(pieces)
-    assert (message, deltas) == assemble_bytes([body])
-    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == text_of(message)
-
-
-@given(
-    st.lists(
-        st.recursive(
-            st.none()
-            | st.booleans()
-            | st.integers()
-            | st.floats()
-            | st.text(st.characters(exclude_categories=()), max_size=5),
-            lambda inner: (
-                st.lists(inner, max_size=3)
-                | st.dictionaries(
-                    st.sampled_from(
-                        [
-                            "choices",
-                            "delta",
-                            "content",
-                            "tool_calls",
-                            "function",
-                            "name",
-                            "arguments",
-                            "index",
-                            "id",
-                            "usage",
-                        ]
-                    ),
-                    inner,
-                    max_size=4,
-                )
-            ),
-            max_leaves=20,
-        ),
-        max_size=5,
-    )
-)
-def test_arbitrary_chunks_give_a_message_or_a_model_error(chunks: list[object]) -> None:
-    try:
-        message, _ = assemble(*chunks)
-    except ModelError:
-        return
-    message.SerializeToString()

@@ -317,18 +317,22 @@ class SubagentRunStarted(_message.Message):
     def __init__(self, batch: _Optional[_Union[_subagent_pb2.SubagentBatch, _Mapping]] = ...) -> None: ...
 
 class SubagentEvent(_message.Message):
-    __slots__ = ("batch_entry_id", "item", "counts", "usage", "process_event")
+    __slots__ = ("batch_entry_id", "item", "counts", "usage", "process_event", "result", "evidence_summaries")
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     ITEM_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
     batch_entry_id: str
     item: _subagent_pb2.SubagentTask
     counts: _subagent_pb2.SubagentCounts
     usage: _usage_pb2.Usage
     process_event: _subagent_pb2.ProcessEvent
-    def __init__(self, batch_entry_id: _Optional[str] = ..., item: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., counts: _Optional[_Union[_subagent_pb2.SubagentCounts, _Mapping]] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., process_event: _Optional[_Union[_subagent_pb2.ProcessEvent, _Mapping]] = ...) -> None: ...
+    result: _subagent_pb2.SubagentFinalResult
+    evidence_summaries: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.EvidenceSummary]
+    def __init__(self, batch_entry_id: _Optional[str] = ..., item: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., counts: _Optional[_Union[_subagent_pb2.SubagentCounts, _Mapping]] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., process_event: _Optional[_Union[_subagent_pb2.ProcessEvent, _Mapping]] = ..., result: _Optional[_Union[_subagent_pb2.SubagentFinalResult, _Mapping]] = ..., evidence_summaries: _Optional[_Iterable[_Union[_subagent_pb2.EvidenceSummary, _Mapping]]] = ...) -> None: ...
 
 class SubagentRunCompleted(_message.Message):
     __slots__ = ("batch", "result_entry_id")

@@ -41,6 +41,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_ALREADY_EXISTS: _ClassVar[Reason]
     REASON_SHUTTING_DOWN: _ClassVar[Reason]
     REASON_INTERNAL: _ClassVar[Reason]
+    REASON_CONTEXT_TOO_LONG: _ClassVar[Reason]
 REASON_UNSPECIFIED: Reason
 REASON_INVALID_FIELD: Reason
 REASON_SESSION_NOT_FOUND: Reason
@@ -76,3 +77,4 @@ REASON_AGENT_NOT_ALLOWED: Reason
 REASON_ALREADY_EXISTS: Reason
 REASON_SHUTTING_DOWN: Reason
 REASON_INTERNAL: Reason
+REASON_CONTEXT_TOO_LONG: Reason

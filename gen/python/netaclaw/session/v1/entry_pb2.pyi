@@ -229,14 +229,18 @@ class TextPart(_message.Message):
     def __init__(self, text: _Optional[str] = ..., content_id: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class ThinkingPart(_message.Message):
-    __slots__ = ("text", "signature", "redacted")
+    __slots__ = ("text", "signature", "redacted", "content_id", "size_bytes")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     text: str
     signature: str
     redacted: str
-    def __init__(self, text: _Optional[str] = ..., signature: _Optional[str] = ..., redacted: _Optional[str] = ...) -> None: ...
+    content_id: str
+    size_bytes: int
+    def __init__(self, text: _Optional[str] = ..., signature: _Optional[str] = ..., redacted: _Optional[str] = ..., content_id: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class ToolCallPart(_message.Message):
     __slots__ = ("call_id", "provider_call_id", "tool_name", "arguments_json", "route", "state", "result", "last_process_event", "start_time", "end_time")
@@ -283,28 +287,32 @@ class BatchReferencePart(_message.Message):
     def __init__(self, batch_entry_id: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
 
 class CompactionBody(_message.Message):
-    __slots__ = ("summary", "first_kept_entry_id", "tokens_before", "tokens_after", "manual", "instructions")
+    __slots__ = ("summary", "first_kept_entry_id", "tokens_before", "tokens_after", "manual", "instructions", "usage")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     FIRST_KEPT_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     TOKENS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     TOKENS_AFTER_FIELD_NUMBER: _ClassVar[int]
     MANUAL_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     summary: str
     first_kept_entry_id: str
     tokens_before: int
     tokens_after: int
     manual: bool
     instructions: str
-    def __init__(self, summary: _Optional[str] = ..., first_kept_entry_id: _Optional[str] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., manual: _Optional[bool] = ..., instructions: _Optional[str] = ...) -> None: ...
+    usage: _usage_pb2.Usage
+    def __init__(self, summary: _Optional[str] = ..., first_kept_entry_id: _Optional[str] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., manual: _Optional[bool] = ..., instructions: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class BranchSummaryBody(_message.Message):
-    __slots__ = ("summary", "from_entry_id")
+    __slots__ = ("summary", "from_entry_id", "usage")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     FROM_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     summary: str
     from_entry_id: str
-    def __init__(self, summary: _Optional[str] = ..., from_entry_id: _Optional[str] = ...) -> None: ...
+    usage: _usage_pb2.Usage
+    def __init__(self, summary: _Optional[str] = ..., from_entry_id: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class ClarifyBody(_message.Message):
     __slots__ = ("request_id", "question", "choices", "state", "answer", "expire_time", "approval", "task_id")

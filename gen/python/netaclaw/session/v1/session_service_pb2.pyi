@@ -136,11 +136,53 @@ class ListSubagentEntriesResponse(_message.Message):
     next_page_token: str
     def __init__(self, task: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[SubagentEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class GetUsageRequest(_message.Message):
-    __slots__ = ("session_id",)
+class GetSubagentResultRequest(_message.Message):
+    __slots__ = ("session_id", "task_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    task_id: str
+    def __init__(self, session_id: _Optional[str] = ..., task_id: _Optional[str] = ...) -> None: ...
+
+class GetSubagentResultResponse(_message.Message):
+    __slots__ = ("task", "result", "evidence_summaries")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
+    task: _subagent_pb2.SubagentTask
+    result: _subagent_pb2.SubagentFinalResult
+    evidence_summaries: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.EvidenceSummary]
+    def __init__(self, task: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., result: _Optional[_Union[_subagent_pb2.SubagentFinalResult, _Mapping]] = ..., evidence_summaries: _Optional[_Iterable[_Union[_subagent_pb2.EvidenceSummary, _Mapping]]] = ...) -> None: ...
+
+class ListProcessEventsRequest(_message.Message):
+    __slots__ = ("session_id", "batch_entry_id", "task_id", "page_size", "page_token")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    batch_entry_id: str
+    task_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, session_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., task_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListProcessEventsResponse(_message.Message):
+    __slots__ = ("process_events", "next_page_token")
+    PROCESS_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    process_events: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.ProcessEvent]
+    next_page_token: str
+    def __init__(self, process_events: _Optional[_Iterable[_Union[_subagent_pb2.ProcessEvent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetUsageRequest(_message.Message):
+    __slots__ = ("session_id", "turn_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    turn_id: str
+    def __init__(self, session_id: _Optional[str] = ..., turn_id: _Optional[str] = ...) -> None: ...
 
 class GetUsageResponse(_message.Message):
     __slots__ = ("total", "subagents")

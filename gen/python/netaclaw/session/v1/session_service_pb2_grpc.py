@@ -66,6 +66,16 @@ class SessionServiceStub:
                 request_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListSubagentEntriesRequest.SerializeToString,
                 response_deserializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListSubagentEntriesResponse.FromString,
                 _registered_method=True)
+        self.GetSubagentResult = channel.unary_unary(
+                '/netaclaw.session.v1.SessionService/GetSubagentResult',
+                request_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetSubagentResultRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetSubagentResultResponse.FromString,
+                _registered_method=True)
+        self.ListProcessEvents = channel.unary_unary(
+                '/netaclaw.session.v1.SessionService/ListProcessEvents',
+                request_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListProcessEventsRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListProcessEventsResponse.FromString,
+                _registered_method=True)
         self.GetUsage = channel.unary_unary(
                 '/netaclaw.session.v1.SessionService/GetUsage',
                 request_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetUsageRequest.SerializeToString,
@@ -126,6 +136,22 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetSubagentResult(self, request, context):
+        """Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+        answers with its state and no result.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListProcessEvents(self, request, context):
+        """Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+        (ENTRY_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetUsage(self, request, context):
         """Reads tokens and cost.
         """
@@ -172,6 +198,16 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.ListSubagentEntries,
                     request_deserializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListSubagentEntriesRequest.FromString,
                     response_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListSubagentEntriesResponse.SerializeToString,
+            ),
+            'GetSubagentResult': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSubagentResult,
+                    request_deserializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetSubagentResultRequest.FromString,
+                    response_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetSubagentResultResponse.SerializeToString,
+            ),
+            'ListProcessEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListProcessEvents,
+                    request_deserializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListProcessEventsRequest.FromString,
+                    response_serializer=netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListProcessEventsResponse.SerializeToString,
             ),
             'GetUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.GetUsage,
@@ -348,6 +384,60 @@ class SessionService:
             '/netaclaw.session.v1.SessionService/ListSubagentEntries',
             netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListSubagentEntriesRequest.SerializeToString,
             netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListSubagentEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSubagentResult(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netaclaw.session.v1.SessionService/GetSubagentResult',
+            netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetSubagentResultRequest.SerializeToString,
+            netaclaw_dot_session_dot_v1_dot_session__service__pb2.GetSubagentResultResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListProcessEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/netaclaw.session.v1.SessionService/ListProcessEvents',
+            netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListProcessEventsRequest.SerializeToString,
+            netaclaw_dot_session_dot_v1_dot_session__service__pb2.ListProcessEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

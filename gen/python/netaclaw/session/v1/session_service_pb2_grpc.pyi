@@ -49,6 +49,14 @@ class SessionServiceStub:
     """Reads a range of large content. Fails with NOT_FOUND (CONTENT_NOT_FOUND)."""
     ListSubagentEntries: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListSubagentEntriesRequest, _session_service_pb2.ListSubagentEntriesResponse]
     """Reads a child's transcript in pages. Fails with NOT_FOUND (TASK_NOT_FOUND)."""
+    GetSubagentResult: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSubagentResultRequest, _session_service_pb2.GetSubagentResultResponse]
+    """Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+    answers with its state and no result.
+    """
+    ListProcessEvents: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListProcessEventsRequest, _session_service_pb2.ListProcessEventsResponse]
+    """Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+    (ENTRY_NOT_FOUND).
+    """
     GetUsage: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetUsageRequest, _session_service_pb2.GetUsageResponse]
     """Reads tokens and cost."""
     ListWorkspaces: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListWorkspacesRequest, _session_service_pb2.ListWorkspacesResponse]
@@ -75,6 +83,14 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """Reads a range of large content. Fails with NOT_FOUND (CONTENT_NOT_FOUND)."""
     ListSubagentEntries: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListSubagentEntriesRequest, _session_service_pb2.ListSubagentEntriesResponse]  # type: ignore[assignment]
     """Reads a child's transcript in pages. Fails with NOT_FOUND (TASK_NOT_FOUND)."""
+    GetSubagentResult: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSubagentResultRequest, _session_service_pb2.GetSubagentResultResponse]  # type: ignore[assignment]
+    """Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+    answers with its state and no result.
+    """
+    ListProcessEvents: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListProcessEventsRequest, _session_service_pb2.ListProcessEventsResponse]  # type: ignore[assignment]
+    """Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+    (ENTRY_NOT_FOUND).
+    """
     GetUsage: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetUsageRequest, _session_service_pb2.GetUsageResponse]  # type: ignore[assignment]
     """Reads tokens and cost."""
     ListWorkspaces: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListWorkspacesRequest, _session_service_pb2.ListWorkspacesResponse]  # type: ignore[assignment]
@@ -134,6 +150,26 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListSubagentEntriesResponse, _abc.Awaitable[_session_service_pb2.ListSubagentEntriesResponse]]:
         """Reads a child's transcript in pages. Fails with NOT_FOUND (TASK_NOT_FOUND)."""
+
+    @_abc_1.abstractmethod
+    def GetSubagentResult(
+        self,
+        request: _session_service_pb2.GetSubagentResultRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.GetSubagentResultResponse, _abc.Awaitable[_session_service_pb2.GetSubagentResultResponse]]:
+        """Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+        answers with its state and no result.
+        """
+
+    @_abc_1.abstractmethod
+    def ListProcessEvents(
+        self,
+        request: _session_service_pb2.ListProcessEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.ListProcessEventsResponse, _abc.Awaitable[_session_service_pb2.ListProcessEventsResponse]]:
+        """Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+        (ENTRY_NOT_FOUND).
+        """
 
     @_abc_1.abstractmethod
     def GetUsage(

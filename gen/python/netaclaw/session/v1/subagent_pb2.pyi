@@ -43,7 +43,7 @@ SUBAGENT_TASK_STATE_CANCELLED: SubagentTaskState
 SUBAGENT_TASK_STATE_IN_DOUBT: SubagentTaskState
 
 class SubagentTask(_message.Message):
-    __slots__ = ("task_id", "name", "source_type", "preset_agent_id", "state", "goal", "context", "summary", "error", "partial_text", "usage", "sort_order", "model", "tool_call_count", "worker_pid", "start_time", "end_time", "tool_names", "tool_runtime_routes", "activity", "resumed_task_id")
+    __slots__ = ("task_id", "name", "source_type", "preset_agent_id", "state", "goal", "context", "summary", "error", "partial_text", "usage", "sort_order", "model", "tool_call_count", "worker_pid", "start_time", "end_time", "tool_names", "tool_runtime_routes", "activity", "resumed_task_id", "earlier_usage")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class SubagentTask(_message.Message):
     TOOL_RUNTIME_ROUTES_FIELD_NUMBER: _ClassVar[int]
     ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_USAGE_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     name: str
     source_type: SubagentSource
@@ -86,7 +87,8 @@ class SubagentTask(_message.Message):
     tool_runtime_routes: _containers.RepeatedCompositeFieldContainer[_tool_pb2.ToolRuntimeRoute]
     activity: str
     resumed_task_id: str
-    def __init__(self, task_id: _Optional[str] = ..., name: _Optional[str] = ..., source_type: _Optional[_Union[SubagentSource, str]] = ..., preset_agent_id: _Optional[str] = ..., state: _Optional[_Union[SubagentTaskState, str]] = ..., goal: _Optional[str] = ..., context: _Optional[str] = ..., summary: _Optional[str] = ..., error: _Optional[str] = ..., partial_text: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., sort_order: _Optional[int] = ..., model: _Optional[str] = ..., tool_call_count: _Optional[int] = ..., worker_pid: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tool_names: _Optional[_Iterable[str]] = ..., tool_runtime_routes: _Optional[_Iterable[_Union[_tool_pb2.ToolRuntimeRoute, _Mapping]]] = ..., activity: _Optional[str] = ..., resumed_task_id: _Optional[str] = ...) -> None: ...
+    earlier_usage: _usage_pb2.Usage
+    def __init__(self, task_id: _Optional[str] = ..., name: _Optional[str] = ..., source_type: _Optional[_Union[SubagentSource, str]] = ..., preset_agent_id: _Optional[str] = ..., state: _Optional[_Union[SubagentTaskState, str]] = ..., goal: _Optional[str] = ..., context: _Optional[str] = ..., summary: _Optional[str] = ..., error: _Optional[str] = ..., partial_text: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., sort_order: _Optional[int] = ..., model: _Optional[str] = ..., tool_call_count: _Optional[int] = ..., worker_pid: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tool_names: _Optional[_Iterable[str]] = ..., tool_runtime_routes: _Optional[_Iterable[_Union[_tool_pb2.ToolRuntimeRoute, _Mapping]]] = ..., activity: _Optional[str] = ..., resumed_task_id: _Optional[str] = ..., earlier_usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class SubagentCounts(_message.Message):
     __slots__ = ("total", "queued", "running", "completed", "partial", "timed_out", "failed", "cancelled", "in_doubt")
@@ -163,32 +165,40 @@ class ProcessEvent(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., call_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., route: _Optional[_Union[_tool_pb2.ToolRoute, str]] = ..., arguments_json: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., stage: _Optional[str] = ..., status: _Optional[str] = ..., fraction: _Optional[float] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker_pid: _Optional[int] = ..., sandbox_in_force: _Optional[_Iterable[str]] = ..., sandbox_missing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubagentBatchBody(_message.Message):
-    __slots__ = ("batch", "events", "latest_event")
+    __slots__ = ("batch", "events", "latest_event", "process_event_count", "final_results", "evidence_summaries")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     LATEST_EVENT_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FINAL_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
     batch: SubagentBatch
     events: _containers.RepeatedCompositeFieldContainer[ProcessEvent]
     latest_event: ProcessEvent
-    def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ...) -> None: ...
+    process_event_count: int
+    final_results: _containers.RepeatedCompositeFieldContainer[SubagentFinalResult]
+    evidence_summaries: _containers.RepeatedCompositeFieldContainer[EvidenceSummary]
+    def __init__(self, batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., latest_event: _Optional[_Union[ProcessEvent, _Mapping]] = ..., process_event_count: _Optional[int] = ..., final_results: _Optional[_Iterable[_Union[SubagentFinalResult, _Mapping]]] = ..., evidence_summaries: _Optional[_Iterable[_Union[EvidenceSummary, _Mapping]]] = ...) -> None: ...
 
 class SubagentFinalResult(_message.Message):
-    __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "content_id")
+    __slots__ = ("task", "final_output", "raw_final_content", "tool_results", "duration_ms", "resume_handle", "shortened", "diagnostics")
     TASK_FIELD_NUMBER: _ClassVar[int]
     FINAL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     RAW_FINAL_CONTENT_FIELD_NUMBER: _ClassVar[int]
     TOOL_RESULTS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     RESUME_HANDLE_FIELD_NUMBER: _ClassVar[int]
-    CONTENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SHORTENED_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     task: SubagentTask
     final_output: str
     raw_final_content: str
     tool_results: _containers.RepeatedCompositeFieldContainer[NormalizedToolResult]
     duration_ms: int
     resume_handle: str
-    content_id: str
-    def __init__(self, task: _Optional[_Union[SubagentTask, _Mapping]] = ..., final_output: _Optional[str] = ..., raw_final_content: _Optional[str] = ..., tool_results: _Optional[_Iterable[_Union[NormalizedToolResult, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., resume_handle: _Optional[str] = ..., content_id: _Optional[str] = ...) -> None: ...
+    shortened: bool
+    diagnostics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[_Union[SubagentTask, _Mapping]] = ..., final_output: _Optional[str] = ..., raw_final_content: _Optional[str] = ..., tool_results: _Optional[_Iterable[_Union[NormalizedToolResult, _Mapping]]] = ..., duration_ms: _Optional[int] = ..., resume_handle: _Optional[str] = ..., shortened: _Optional[bool] = ..., diagnostics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NormalizedToolResult(_message.Message):
     __slots__ = ("call_id", "tool_name", "preview", "size_bytes", "line_count", "is_error")
@@ -223,18 +233,20 @@ class EvidenceSummary(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., kind: _Optional[str] = ..., title: _Optional[str] = ..., detail: _Optional[str] = ..., value: _Optional[int] = ..., call_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubagentResultBody(_message.Message):
-    __slots__ = ("batch_entry_id", "batch", "final_results", "process_events", "evidence_summaries")
+    __slots__ = ("batch_entry_id", "batch", "final_results", "process_events", "evidence_summaries", "process_event_count")
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     FINAL_RESULTS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_EVENTS_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENT_COUNT_FIELD_NUMBER: _ClassVar[int]
     batch_entry_id: str
     batch: SubagentBatch
     final_results: _containers.RepeatedCompositeFieldContainer[SubagentFinalResult]
     process_events: _containers.RepeatedCompositeFieldContainer[ProcessEvent]
     evidence_summaries: _containers.RepeatedCompositeFieldContainer[EvidenceSummary]
-    def __init__(self, batch_entry_id: _Optional[str] = ..., batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., final_results: _Optional[_Iterable[_Union[SubagentFinalResult, _Mapping]]] = ..., process_events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., evidence_summaries: _Optional[_Iterable[_Union[EvidenceSummary, _Mapping]]] = ...) -> None: ...
+    process_event_count: int
+    def __init__(self, batch_entry_id: _Optional[str] = ..., batch: _Optional[_Union[SubagentBatch, _Mapping]] = ..., final_results: _Optional[_Iterable[_Union[SubagentFinalResult, _Mapping]]] = ..., process_events: _Optional[_Iterable[_Union[ProcessEvent, _Mapping]]] = ..., evidence_summaries: _Optional[_Iterable[_Union[EvidenceSummary, _Mapping]]] = ..., process_event_count: _Optional[int] = ...) -> None: ...
 
 class ToolExecution(_message.Message):
     __slots__ = ("call_id", "tool_name", "route", "arguments_json", "content", "is_error", "completed", "start_time", "end_time")

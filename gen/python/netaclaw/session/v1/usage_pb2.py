@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fnetaclaw/session/v1/usage.proto\x12\x13netaclaw.session.v1\"\x95\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x1b\n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x04 \x01(\x03\x12\x13\n\x0bmodel_calls\x18\x05 \x01(\x05\x12\x13\n\x0b\x63ost_micros\x18\x06 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fnetaclaw/session/v1/usage.proto\x12\x13netaclaw.session.v1\"\xae\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x1b\n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x04 \x01(\x03\x12\x13\n\x0bmodel_calls\x18\x05 \x01(\x05\x12\x13\n\x0b\x63ost_micros\x18\x06 \x01(\x03\x12\x17\n\x0f\x65stimated_calls\x18\x07 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'netaclaw.session.v1.usage_p
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_USAGE']._serialized_start=57
-  _globals['_USAGE']._serialized_end=206
+  _globals['_USAGE']._serialized_end=231
 # @@protoc_insertion_point(module_scope)

@@ -91,7 +91,7 @@ class BeginTurnResponse(_message.Message):
     def __init__(self, outcome: _Optional[_Union[BeginTurnOutcome, str]] = ..., turn_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., generation: _Optional[int] = ..., events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ..., path: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., path_omitted: _Optional[bool] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., turn_start_seq: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Write(_message.Message):
-    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take")
+    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take", "process_event")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     LEAF_FIELD_NUMBER: _ClassVar[int]
     SUBAGENT_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class Write(_message.Message):
     TURN_END_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_TAKE_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
     entry: EntryWrite
     leaf: LeafWrite
     subagent_task: SubagentTaskWrite
@@ -108,7 +109,8 @@ class Write(_message.Message):
     turn_end: TurnEndWrite
     content: ContentWrite
     queue_take: QueueTakeWrite
-    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ...) -> None: ...
+    process_event: ProcessEventWrite
+    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ..., process_event: _Optional[_Union[ProcessEventWrite, _Mapping]] = ...) -> None: ...
 
 class QueueTakeWrite(_message.Message):
     __slots__ = ("request_id", "turn_id")
@@ -135,30 +137,44 @@ class LeafWrite(_message.Message):
     def __init__(self, leaf_entry_id: _Optional[str] = ..., expected_leaf_entry_id: _Optional[str] = ...) -> None: ...
 
 class SubagentTaskWrite(_message.Message):
-    __slots__ = ("task", "parent_entry_id", "tool_call_id", "parent_agent_id", "batch_entry_id", "result")
+    __slots__ = ("task", "parent_entry_id", "tool_call_id", "parent_agent_id", "batch_entry_id", "result", "evidence_summaries")
     TASK_FIELD_NUMBER: _ClassVar[int]
     PARENT_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     PARENT_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_SUMMARIES_FIELD_NUMBER: _ClassVar[int]
     task: _subagent_pb2.SubagentTask
     parent_entry_id: str
     tool_call_id: str
     parent_agent_id: str
     batch_entry_id: str
     result: _subagent_pb2.SubagentFinalResult
-    def __init__(self, task: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., parent_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., parent_agent_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., result: _Optional[_Union[_subagent_pb2.SubagentFinalResult, _Mapping]] = ...) -> None: ...
+    evidence_summaries: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.EvidenceSummary]
+    def __init__(self, task: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., parent_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., parent_agent_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., result: _Optional[_Union[_subagent_pb2.SubagentFinalResult, _Mapping]] = ..., evidence_summaries: _Optional[_Iterable[_Union[_subagent_pb2.EvidenceSummary, _Mapping]]] = ...) -> None: ...
+
+class ProcessEventWrite(_message.Message):
+    __slots__ = ("batch_entry_id", "n", "process_event")
+    BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
+    batch_entry_id: str
+    n: int
+    process_event: _subagent_pb2.ProcessEvent
+    def __init__(self, batch_entry_id: _Optional[str] = ..., n: _Optional[int] = ..., process_event: _Optional[_Union[_subagent_pb2.ProcessEvent, _Mapping]] = ...) -> None: ...
 
 class SubagentEntryWrite(_message.Message):
-    __slots__ = ("task_id", "n", "message")
+    __slots__ = ("task_id", "n", "message", "is_last")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     N_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     n: int
     message: _entry_pb2.Message
-    def __init__(self, task_id: _Optional[str] = ..., n: _Optional[int] = ..., message: _Optional[_Union[_entry_pb2.Message, _Mapping]] = ...) -> None: ...
+    is_last: bool
+    def __init__(self, task_id: _Optional[str] = ..., n: _Optional[int] = ..., message: _Optional[_Union[_entry_pb2.Message, _Mapping]] = ..., is_last: _Optional[bool] = ...) -> None: ...
 
 class EventWrite(_message.Message):
     __slots__ = ("event",)

@@ -53,7 +53,7 @@ export type SubagentConfig = Message<"netaclaw.agent.v1.SubagentConfig"> & {
   enabled?: boolean | undefined;
 
   /**
-   * Optional. Subagents that run at once in one batch; others wait. Floor: 3. At most 32.
+   * Optional. Subagents that run at once in one turn; others wait. Floor: 3. At most 32.
    *
    * @generated from field: optional int32 max_concurrent = 2;
    */

@@ -8,7 +8,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { ContentChunk, Entry, Message as Message$1, Session } from "./entry_pb.js";
 import { file_netaclaw_session_v1_entry } from "./entry_pb.js";
-import type { SubagentTask } from "./subagent_pb.js";
+import type { EvidenceSummary, ProcessEvent, SubagentFinalResult, SubagentTask } from "./subagent_pb.js";
 import { file_netaclaw_session_v1_subagent } from "./subagent_pb.js";
 import type { Usage } from "./usage_pb.js";
 import { file_netaclaw_session_v1_usage } from "./usage_pb.js";
@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file netaclaw/session/v1/session_service.proto.
  */
 export const file_netaclaw_session_v1_session_service: GenFile = /*@__PURE__*/
-  fileDesc("CiluZXRhY2xhdy9zZXNzaW9uL3YxL3Nlc3Npb25fc2VydmljZS5wcm90bxITbmV0YWNsYXcuc2Vzc2lvbi52MSInChFHZXRTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIkMKEkdldFNlc3Npb25SZXNwb25zZRItCgdzZXNzaW9uGAEgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5TZXNzaW9uIksKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSDQoFcXVlcnkYAyABKAkiXwoUTGlzdFNlc3Npb25zUmVzcG9uc2USLgoIc2Vzc2lvbnMYASADKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlIKFUdldFNlc3Npb25UcmVlUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIo0BChZHZXRTZXNzaW9uVHJlZVJlc3BvbnNlEi0KB3Nlc3Npb24YASABKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SKwoHZW50cmllcxgCIAMoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuRW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAMgASgJInoKE0xpc3RNZXNzYWdlc1JlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIVCg1sZWFmX2VudHJ5X2lkGAIgASgJEhEKCWNvbXBhY3RlZBgDIAEoCBIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJcChRMaXN0TWVzc2FnZXNSZXNwb25zZRIrCgdlbnRyaWVzGAEgAygLMhoubmV0YWNsYXcuc2Vzc2lvbi52MS5FbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYQoSUmVhZENvbnRlbnRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSEgoKY29udGVudF9pZBgCIAEoCRIOCgZvZmZzZXQYAyABKAMSEwoLbGltaXRfYnl0ZXMYBCABKAUiRwoTUmVhZENvbnRlbnRSZXNwb25zZRIwCgVjaHVuaxgBIAEoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuQ29udGVudENodW5rIosBCg1TdWJhZ2VudEVudHJ5Eg8KB3Rhc2tfaWQYASABKAkSCQoBbhgCIAEoBRItCgdtZXNzYWdlGAMgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5NZXNzYWdlEi8KC2NyZWF0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChpMaXN0U3ViYWdlbnRFbnRyaWVzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkinAEKG0xpc3RTdWJhZ2VudEVudHJpZXNSZXNwb25zZRIvCgR0YXNrGAEgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFRhc2sSMwoHZW50cmllcxgCIAMoCzIiLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAkiJQoPR2V0VXNhZ2VSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkibAoQR2V0VXNhZ2VSZXNwb25zZRIpCgV0b3RhbBgBIAEoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuVXNhZ2USLQoJc3ViYWdlbnRzGAIgASgLMhoubmV0YWNsYXcuc2Vzc2lvbi52MS5Vc2FnZSItCglXb3Jrc3BhY2USDAoEbmFtZRgBIAEoCRISCgppc19kZWZhdWx0GAIgASgIIj4KFUxpc3RXb3Jrc3BhY2VzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJlChZMaXN0V29ya3NwYWNlc1Jlc3BvbnNlEjIKCndvcmtzcGFjZXMYASADKAsyHi5uZXRhY2xhdy5zZXNzaW9uLnYxLldvcmtzcGFjZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyxAYKDlNlc3Npb25TZXJ2aWNlEl0KCkdldFNlc3Npb24SJi5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFNlc3Npb25SZXF1ZXN0GicubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTZXNzaW9uUmVzcG9uc2USYwoMTGlzdFNlc3Npb25zEigubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GikubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZRJpCg5HZXRTZXNzaW9uVHJlZRIqLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U2Vzc2lvblRyZWVSZXF1ZXN0GisubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTZXNzaW9uVHJlZVJlc3BvbnNlEmMKDExpc3RNZXNzYWdlcxIoLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdE1lc3NhZ2VzUmVxdWVzdBopLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdE1lc3NhZ2VzUmVzcG9uc2USYAoLUmVhZENvbnRlbnQSJy5uZXRhY2xhdy5zZXNzaW9uLnYxLlJlYWRDb250ZW50UmVxdWVzdBooLm5ldGFjbGF3LnNlc3Npb24udjEuUmVhZENvbnRlbnRSZXNwb25zZRJ4ChNMaXN0U3ViYWdlbnRFbnRyaWVzEi8ubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0U3ViYWdlbnRFbnRyaWVzUmVxdWVzdBowLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFN1YmFnZW50RW50cmllc1Jlc3BvbnNlElcKCEdldFVzYWdlEiQubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRVc2FnZVJlcXVlc3QaJS5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFVzYWdlUmVzcG9uc2USaQoOTGlzdFdvcmtzcGFjZXMSKi5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RXb3Jrc3BhY2VzUmVxdWVzdBorLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFdvcmtzcGFjZXNSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp, file_netaclaw_session_v1_entry, file_netaclaw_session_v1_subagent, file_netaclaw_session_v1_usage]);
+  fileDesc("CiluZXRhY2xhdy9zZXNzaW9uL3YxL3Nlc3Npb25fc2VydmljZS5wcm90bxITbmV0YWNsYXcuc2Vzc2lvbi52MSInChFHZXRTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIkMKEkdldFNlc3Npb25SZXNwb25zZRItCgdzZXNzaW9uGAEgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5TZXNzaW9uIksKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSDQoFcXVlcnkYAyABKAkiXwoUTGlzdFNlc3Npb25zUmVzcG9uc2USLgoIc2Vzc2lvbnMYASADKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlIKFUdldFNlc3Npb25UcmVlUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIo0BChZHZXRTZXNzaW9uVHJlZVJlc3BvbnNlEi0KB3Nlc3Npb24YASABKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SKwoHZW50cmllcxgCIAMoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuRW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAMgASgJInoKE0xpc3RNZXNzYWdlc1JlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIVCg1sZWFmX2VudHJ5X2lkGAIgASgJEhEKCWNvbXBhY3RlZBgDIAEoCBIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJcChRMaXN0TWVzc2FnZXNSZXNwb25zZRIrCgdlbnRyaWVzGAEgAygLMhoubmV0YWNsYXcuc2Vzc2lvbi52MS5FbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYQoSUmVhZENvbnRlbnRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSEgoKY29udGVudF9pZBgCIAEoCRIOCgZvZmZzZXQYAyABKAMSEwoLbGltaXRfYnl0ZXMYBCABKAUiRwoTUmVhZENvbnRlbnRSZXNwb25zZRIwCgVjaHVuaxgBIAEoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuQ29udGVudENodW5rIosBCg1TdWJhZ2VudEVudHJ5Eg8KB3Rhc2tfaWQYASABKAkSCQoBbhgCIAEoBRItCgdtZXNzYWdlGAMgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5NZXNzYWdlEi8KC2NyZWF0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChpMaXN0U3ViYWdlbnRFbnRyaWVzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkinAEKG0xpc3RTdWJhZ2VudEVudHJpZXNSZXNwb25zZRIvCgR0YXNrGAEgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFRhc2sSMwoHZW50cmllcxgCIAMoCzIiLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAkiPwoYR2V0U3ViYWdlbnRSZXN1bHRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSDwoHdGFza19pZBgCIAEoCSLIAQoZR2V0U3ViYWdlbnRSZXN1bHRSZXNwb25zZRIvCgR0YXNrGAEgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFRhc2sSOAoGcmVzdWx0GAIgASgLMigubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudEZpbmFsUmVzdWx0EkAKEmV2aWRlbmNlX3N1bW1hcmllcxgDIAMoCzIkLm5ldGFjbGF3LnNlc3Npb24udjEuRXZpZGVuY2VTdW1tYXJ5In4KGExpc3RQcm9jZXNzRXZlbnRzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhYKDmJhdGNoX2VudHJ5X2lkGAIgASgJEg8KB3Rhc2tfaWQYAyABKAkSEQoJcGFnZV9zaXplGAQgASgFEhIKCnBhZ2VfdG9rZW4YBSABKAkibwoZTGlzdFByb2Nlc3NFdmVudHNSZXNwb25zZRI5Cg5wcm9jZXNzX2V2ZW50cxgBIAMoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuUHJvY2Vzc0V2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI2Cg9HZXRVc2FnZVJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIPCgd0dXJuX2lkGAIgASgJImwKEEdldFVzYWdlUmVzcG9uc2USKQoFdG90YWwYASABKAsyGi5uZXRhY2xhdy5zZXNzaW9uLnYxLlVzYWdlEi0KCXN1YmFnZW50cxgCIAEoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuVXNhZ2UiLQoJV29ya3NwYWNlEgwKBG5hbWUYASABKAkSEgoKaXNfZGVmYXVsdBgCIAEoCCI+ChVMaXN0V29ya3NwYWNlc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiZQoWTGlzdFdvcmtzcGFjZXNSZXNwb25zZRIyCgp3b3Jrc3BhY2VzGAEgAygLMh4ubmV0YWNsYXcuc2Vzc2lvbi52MS5Xb3Jrc3BhY2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMqwICg5TZXNzaW9uU2VydmljZRJdCgpHZXRTZXNzaW9uEiYubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTZXNzaW9uUmVxdWVzdBonLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U2Vzc2lvblJlc3BvbnNlEmMKDExpc3RTZXNzaW9ucxIoLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFNlc3Npb25zUmVxdWVzdBopLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFNlc3Npb25zUmVzcG9uc2USaQoOR2V0U2Vzc2lvblRyZWUSKi5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFNlc3Npb25UcmVlUmVxdWVzdBorLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U2Vzc2lvblRyZWVSZXNwb25zZRJjCgxMaXN0TWVzc2FnZXMSKC5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RNZXNzYWdlc1JlcXVlc3QaKS5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RNZXNzYWdlc1Jlc3BvbnNlEmAKC1JlYWRDb250ZW50EicubmV0YWNsYXcuc2Vzc2lvbi52MS5SZWFkQ29udGVudFJlcXVlc3QaKC5uZXRhY2xhdy5zZXNzaW9uLnYxLlJlYWRDb250ZW50UmVzcG9uc2USeAoTTGlzdFN1YmFnZW50RW50cmllcxIvLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFN1YmFnZW50RW50cmllc1JlcXVlc3QaMC5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RTdWJhZ2VudEVudHJpZXNSZXNwb25zZRJyChFHZXRTdWJhZ2VudFJlc3VsdBItLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U3ViYWdlbnRSZXN1bHRSZXF1ZXN0Gi4ubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTdWJhZ2VudFJlc3VsdFJlc3BvbnNlEnIKEUxpc3RQcm9jZXNzRXZlbnRzEi0ubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0UHJvY2Vzc0V2ZW50c1JlcXVlc3QaLi5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RQcm9jZXNzRXZlbnRzUmVzcG9uc2USVwoIR2V0VXNhZ2USJC5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFVzYWdlUmVxdWVzdBolLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0VXNhZ2VSZXNwb25zZRJpCg5MaXN0V29ya3NwYWNlcxIqLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFdvcmtzcGFjZXNSZXF1ZXN0GisubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0V29ya3NwYWNlc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_netaclaw_session_v1_entry, file_netaclaw_session_v1_subagent, file_netaclaw_session_v1_usage]);
 
 /**
  * Request of GetSession.
@@ -455,6 +455,146 @@ export const ListSubagentEntriesResponseSchema: GenMessage<ListSubagentEntriesRe
   messageDesc(file_netaclaw_session_v1_session_service, 12);
 
 /**
+ * Request of GetSubagentResult.
+ *
+ * @generated from message netaclaw.session.v1.GetSubagentResultRequest
+ */
+export type GetSubagentResultRequest = Message<"netaclaw.session.v1.GetSubagentResultRequest"> & {
+  /**
+   * Required. The session.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * Required. The task.
+   *
+   * @generated from field: string task_id = 2;
+   */
+  taskId: string;
+};
+
+/**
+ * Describes the message netaclaw.session.v1.GetSubagentResultRequest.
+ * Use `create(GetSubagentResultRequestSchema)` to create a new message.
+ */
+export const GetSubagentResultRequestSchema: GenMessage<GetSubagentResultRequest> = /*@__PURE__*/
+  messageDesc(file_netaclaw_session_v1_session_service, 13);
+
+/**
+ * Response of GetSubagentResult.
+ *
+ * @generated from message netaclaw.session.v1.GetSubagentResultResponse
+ */
+export type GetSubagentResultResponse = Message<"netaclaw.session.v1.GetSubagentResultResponse"> & {
+  /**
+   * Output only. The task as it stands.
+   *
+   * @generated from field: netaclaw.session.v1.SubagentTask task = 1;
+   */
+  task?: SubagentTask | undefined;
+
+  /**
+   * Output only. Its final result, once it ended; result.task stays empty.
+   *
+   * @generated from field: netaclaw.session.v1.SubagentFinalResult result = 2;
+   */
+  result?: SubagentFinalResult | undefined;
+
+  /**
+   * Output only. Facts from its tool results.
+   *
+   * @generated from field: repeated netaclaw.session.v1.EvidenceSummary evidence_summaries = 3;
+   */
+  evidenceSummaries: EvidenceSummary[];
+};
+
+/**
+ * Describes the message netaclaw.session.v1.GetSubagentResultResponse.
+ * Use `create(GetSubagentResultResponseSchema)` to create a new message.
+ */
+export const GetSubagentResultResponseSchema: GenMessage<GetSubagentResultResponse> = /*@__PURE__*/
+  messageDesc(file_netaclaw_session_v1_session_service, 14);
+
+/**
+ * Request of ListProcessEvents.
+ *
+ * @generated from message netaclaw.session.v1.ListProcessEventsRequest
+ */
+export type ListProcessEventsRequest = Message<"netaclaw.session.v1.ListProcessEventsRequest"> & {
+  /**
+   * Required. The session.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * Required. The SUBAGENT_BATCH entry.
+   *
+   * @generated from field: string batch_entry_id = 2;
+   */
+  batchEntryId: string;
+
+  /**
+   * Optional. Only the events of this task.
+   *
+   * @generated from field: string task_id = 3;
+   */
+  taskId: string;
+
+  /**
+   * Optional. Most events to return; 0 means 200, at most 1000. A page ends earlier at 1 MiB.
+   *
+   * @generated from field: int32 page_size = 4;
+   */
+  pageSize: number;
+
+  /**
+   * Optional. next_page_token of the page before.
+   *
+   * @generated from field: string page_token = 5;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message netaclaw.session.v1.ListProcessEventsRequest.
+ * Use `create(ListProcessEventsRequestSchema)` to create a new message.
+ */
+export const ListProcessEventsRequestSchema: GenMessage<ListProcessEventsRequest> = /*@__PURE__*/
+  messageDesc(file_netaclaw_session_v1_session_service, 15);
+
+/**
+ * Response of ListProcessEvents.
+ *
+ * @generated from message netaclaw.session.v1.ListProcessEventsResponse
+ */
+export type ListProcessEventsResponse = Message<"netaclaw.session.v1.ListProcessEventsResponse"> & {
+  /**
+   * Output only. The events, oldest first.
+   *
+   * @generated from field: repeated netaclaw.session.v1.ProcessEvent process_events = 1;
+   */
+  processEvents: ProcessEvent[];
+
+  /**
+   * Output only. Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message netaclaw.session.v1.ListProcessEventsResponse.
+ * Use `create(ListProcessEventsResponseSchema)` to create a new message.
+ */
+export const ListProcessEventsResponseSchema: GenMessage<ListProcessEventsResponse> = /*@__PURE__*/
+  messageDesc(file_netaclaw_session_v1_session_service, 16);
+
+/**
  * Request of GetUsage.
  *
  * @generated from message netaclaw.session.v1.GetUsageRequest
@@ -466,6 +606,13 @@ export type GetUsageRequest = Message<"netaclaw.session.v1.GetUsageRequest"> & {
    * @generated from field: string session_id = 1;
    */
   sessionId: string;
+
+  /**
+   * Optional. One turn of that session.
+   *
+   * @generated from field: string turn_id = 2;
+   */
+  turnId: string;
 };
 
 /**
@@ -473,7 +620,7 @@ export type GetUsageRequest = Message<"netaclaw.session.v1.GetUsageRequest"> & {
  * Use `create(GetUsageRequestSchema)` to create a new message.
  */
 export const GetUsageRequestSchema: GenMessage<GetUsageRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 13);
+  messageDesc(file_netaclaw_session_v1_session_service, 17);
 
 /**
  * Response of GetUsage.
@@ -501,7 +648,7 @@ export type GetUsageResponse = Message<"netaclaw.session.v1.GetUsageResponse"> &
  * Use `create(GetUsageResponseSchema)` to create a new message.
  */
 export const GetUsageResponseSchema: GenMessage<GetUsageResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 14);
+  messageDesc(file_netaclaw_session_v1_session_service, 18);
 
 /**
  * A workspace that a session can have.
@@ -529,7 +676,7 @@ export type Workspace = Message<"netaclaw.session.v1.Workspace"> & {
  * Use `create(WorkspaceSchema)` to create a new message.
  */
 export const WorkspaceSchema: GenMessage<Workspace> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 15);
+  messageDesc(file_netaclaw_session_v1_session_service, 19);
 
 /**
  * Request of ListWorkspaces.
@@ -557,7 +704,7 @@ export type ListWorkspacesRequest = Message<"netaclaw.session.v1.ListWorkspacesR
  * Use `create(ListWorkspacesRequestSchema)` to create a new message.
  */
 export const ListWorkspacesRequestSchema: GenMessage<ListWorkspacesRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 16);
+  messageDesc(file_netaclaw_session_v1_session_service, 20);
 
 /**
  * Response of ListWorkspaces.
@@ -585,7 +732,7 @@ export type ListWorkspacesResponse = Message<"netaclaw.session.v1.ListWorkspaces
  * Use `create(ListWorkspacesResponseSchema)` to create a new message.
  */
 export const ListWorkspacesResponseSchema: GenMessage<ListWorkspacesResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 17);
+  messageDesc(file_netaclaw_session_v1_session_service, 21);
 
 /**
  * Reads sessions. Public, served by the store. Every answer is a snapshot of committed rows; another owner's id answers
@@ -654,6 +801,28 @@ export const SessionService: GenService<{
     methodKind: "unary";
     input: typeof ListSubagentEntriesRequestSchema;
     output: typeof ListSubagentEntriesResponseSchema;
+  },
+  /**
+   * Reads what a task has left behind, its texts whole. Fails with NOT_FOUND (TASK_NOT_FOUND); a task that has not ended
+   * answers with its state and no result.
+   *
+   * @generated from rpc netaclaw.session.v1.SessionService.GetSubagentResult
+   */
+  getSubagentResult: {
+    methodKind: "unary";
+    input: typeof GetSubagentResultRequestSchema;
+    output: typeof GetSubagentResultResponseSchema;
+  },
+  /**
+   * Reads the process events of a delegation in pages, oldest first, while it runs and after. Fails with NOT_FOUND
+   * (ENTRY_NOT_FOUND).
+   *
+   * @generated from rpc netaclaw.session.v1.SessionService.ListProcessEvents
+   */
+  listProcessEvents: {
+    methodKind: "unary";
+    input: typeof ListProcessEventsRequestSchema;
+    output: typeof ListProcessEventsResponseSchema;
   },
   /**
    * Reads tokens and cost.

@@ -18,10 +18,11 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file netaclaw/session/v1/subagent.proto.
  */
 export const file_netaclaw_session_v1_subagent: GenFile = /*@__PURE__*/
-  fileDesc("CiJuZXRhY2xhdy9zZXNzaW9uL3YxL3N1YmFnZW50LnByb3RvEhNuZXRhY2xhdy5zZXNzaW9uLnYxIuUECgxTdWJhZ2VudFRhc2sSDwoHdGFza19pZBgBIAEoCRIMCgRuYW1lGAIgASgJEjgKC3NvdXJjZV90eXBlGAMgASgOMiMubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFNvdXJjZRIXCg9wcmVzZXRfYWdlbnRfaWQYBCABKAkSNQoFc3RhdGUYBSABKA4yJi5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50VGFza1N0YXRlEgwKBGdvYWwYBiABKAkSDwoHY29udGV4dBgHIAEoCRIPCgdzdW1tYXJ5GAggASgJEg0KBWVycm9yGAkgASgJEhQKDHBhcnRpYWxfdGV4dBgKIAEoCRIpCgV1c2FnZRgLIAEoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuVXNhZ2USEgoKc29ydF9vcmRlchgMIAEoBRINCgVtb2RlbBgNIAEoCRIXCg90b29sX2NhbGxfY291bnQYDiABKAUSEgoKd29ya2VyX3BpZBgPIAEoBRIuCgpzdGFydF90aW1lGBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKdG9vbF9uYW1lcxgSIAMoCRI/ChN0b29sX3J1bnRpbWVfcm91dGVzGBMgAygLMiIubmV0YWNsYXcudG9vbC52MS5Ub29sUnVudGltZVJvdXRlEhAKCGFjdGl2aXR5GBQgASgJEhcKD3Jlc3VtZWRfdGFza19pZBgVIAEoCSKsAQoOU3ViYWdlbnRDb3VudHMSDQoFdG90YWwYASABKAUSDgoGcXVldWVkGAIgASgFEg8KB3J1bm5pbmcYAyABKAUSEQoJY29tcGxldGVkGAQgASgFEg8KB3BhcnRpYWwYBSABKAUSEQoJdGltZWRfb3V0GAYgASgFEg4KBmZhaWxlZBgHIAEoBRIRCgljYW5jZWxsZWQYCCABKAUSEAoIaW5fZG91YnQYCSABKAUi9wEKDVN1YmFnZW50QmF0Y2gSFwoPcGFyZW50X2VudHJ5X2lkGAEgASgJEhYKDmJhdGNoX2VudHJ5X2lkGAIgASgJEhQKDHRvb2xfY2FsbF9pZBgDIAEoCRINCgV0aXRsZRgEIAEoCRIwCgVpdGVtcxgFIAMoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRUYXNrEjMKBmNvdW50cxgGIAEoCzIjLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRDb3VudHMSKQoFdXNhZ2UYByABKAsyGi5uZXRhY2xhdy5zZXNzaW9uLnYxLlVzYWdlItoCCgxQcm9jZXNzRXZlbnQSDwoHdGFza19pZBgBIAEoCRIMCgR0eXBlGAIgASgJEg8KB2NhbGxfaWQYAyABKAkSEQoJdG9vbF9uYW1lGAQgASgJEioKBXJvdXRlGAUgASgOMhsubmV0YWNsYXcudG9vbC52MS5Ub29sUm91dGUSFgoOYXJndW1lbnRzX2pzb24YBiABKAkSDwoHY29udGVudBgHIAEoCRIQCghpc19lcnJvchgIIAEoCBINCgVzdGFnZRgJIAEoCRIOCgZzdGF0dXMYCiABKAkSEAoIZnJhY3Rpb24YCyABKAISKAoEdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKd29ya2VyX3BpZBgNIAEoBRIYChBzYW5kYm94X2luX2ZvcmNlGA4gAygJEhcKD3NhbmRib3hfbWlzc2luZxgPIAMoCSKyAQoRU3ViYWdlbnRCYXRjaEJvZHkSMQoFYmF0Y2gYASABKAsyIi5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50QmF0Y2gSMQoGZXZlbnRzGAIgAygLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQSNwoMbGF0ZXN0X2V2ZW50GAMgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQi+AEKE1N1YmFnZW50RmluYWxSZXN1bHQSLwoEdGFzaxgBIAEoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRUYXNrEhQKDGZpbmFsX291dHB1dBgCIAEoCRIZChFyYXdfZmluYWxfY29udGVudBgDIAEoCRI/Cgx0b29sX3Jlc3VsdHMYBCADKAsyKS5uZXRhY2xhdy5zZXNzaW9uLnYxLk5vcm1hbGl6ZWRUb29sUmVzdWx0EhMKC2R1cmF0aW9uX21zGAUgASgDEhUKDXJlc3VtZV9oYW5kbGUYBiABKAkSEgoKY29udGVudF9pZBgHIAEoCSKFAQoUTm9ybWFsaXplZFRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIRCgl0b29sX25hbWUYAiABKAkSDwoHcHJldmlldxgDIAEoCRISCgpzaXplX2J5dGVzGAQgASgDEhIKCmxpbmVfY291bnQYBSABKAUSEAoIaXNfZXJyb3IYBiABKAgicAoPRXZpZGVuY2VTdW1tYXJ5Eg8KB3Rhc2tfaWQYASABKAkSDAoEa2luZBgCIAEoCRINCgV0aXRsZRgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDQoFdmFsdWUYBSABKAMSEAoIY2FsbF9pZHMYBiADKAkinQIKElN1YmFnZW50UmVzdWx0Qm9keRIWCg5iYXRjaF9lbnRyeV9pZBgBIAEoCRIxCgViYXRjaBgCIAEoCzIiLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRCYXRjaBI/Cg1maW5hbF9yZXN1bHRzGAMgAygLMigubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudEZpbmFsUmVzdWx0EjkKDnByb2Nlc3NfZXZlbnRzGAQgAygLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQSQAoSZXZpZGVuY2Vfc3VtbWFyaWVzGAUgAygLMiQubmV0YWNsYXcuc2Vzc2lvbi52MS5FdmlkZW5jZVN1bW1hcnkiiwIKDVRvb2xFeGVjdXRpb24SDwoHY2FsbF9pZBgBIAEoCRIRCgl0b29sX25hbWUYAiABKAkSKgoFcm91dGUYAyABKA4yGy5uZXRhY2xhdy50b29sLnYxLlRvb2xSb3V0ZRIWCg5hcmd1bWVudHNfanNvbhgEIAEoCRIPCgdjb250ZW50GAUgASgJEhAKCGlzX2Vycm9yGAYgASgIEhEKCWNvbXBsZXRlZBgHIAEoCBIuCgpzdGFydF90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAilAIKEVN1YmFnZW50VGFza1BhbmVsEi8KBHRhc2sYASABKAsyIS5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50VGFzaxI7Cg90b29sX2V4ZWN1dGlvbnMYAiADKAsyIi5uZXRhY2xhdy5zZXNzaW9uLnYxLlRvb2xFeGVjdXRpb24SOQoOcHJvY2Vzc19ldmVudHMYAyADKAsyIS5uZXRhY2xhdy5zZXNzaW9uLnYxLlByb2Nlc3NFdmVudBJAChJldmlkZW5jZV9zdW1tYXJpZXMYBCADKAsyJC5uZXRhY2xhdy5zZXNzaW9uLnYxLkV2aWRlbmNlU3VtbWFyeRIUCgxmaW5hbF9vdXRwdXQYBSABKAkioQEKElN1YmFnZW50UHJvamVjdGlvbhI7Cgt0YXNrX3BhbmVscxgBIAMoCzImLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRUYXNrUGFuZWwSOQoOcHJvY2Vzc19ldmVudHMYAiADKAsyIS5uZXRhY2xhdy5zZXNzaW9uLnYxLlByb2Nlc3NFdmVudBITCgtkaWFnbm9zdGljcxgDIAMoCSpoCg5TdWJhZ2VudFNvdXJjZRIfChtTVUJBR0VOVF9TT1VSQ0VfVU5TUEVDSUZJRUQQABIaChZTVUJBR0VOVF9TT1VSQ0VfUFJFU0VUEAESGQoVU1VCQUdFTlRfU09VUkNFX0NMT05FEAIqxQIKEVN1YmFnZW50VGFza1N0YXRlEiMKH1NVQkFHRU5UX1RBU0tfU1RBVEVfVU5TUEVDSUZJRUQQABIeChpTVUJBR0VOVF9UQVNLX1NUQVRFX1FVRVVFRBABEh8KG1NVQkFHRU5UX1RBU0tfU1RBVEVfUlVOTklORxACEiEKHVNVQkFHRU5UX1RBU0tfU1RBVEVfQ09NUExFVEVEEAMSHwobU1VCQUdFTlRfVEFTS19TVEFURV9QQVJUSUFMEAQSIQodU1VCQUdFTlRfVEFTS19TVEFURV9USU1FRF9PVVQQBRIeChpTVUJBR0VOVF9UQVNLX1NUQVRFX0ZBSUxFRBAGEiEKHVNVQkFHRU5UX1RBU0tfU1RBVEVfQ0FOQ0VMTEVEEAcSIAocU1VCQUdFTlRfVEFTS19TVEFURV9JTl9ET1VCVBAIYgZwcm90bzM", [file_google_protobuf_timestamp, file_netaclaw_session_v1_usage, file_netaclaw_tool_v1_tool]);
+  fileDesc("CiJuZXRhY2xhdy9zZXNzaW9uL3YxL3N1YmFnZW50LnByb3RvEhNuZXRhY2xhdy5zZXNzaW9uLnYxIpgFCgxTdWJhZ2VudFRhc2sSDwoHdGFza19pZBgBIAEoCRIMCgRuYW1lGAIgASgJEjgKC3NvdXJjZV90eXBlGAMgASgOMiMubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFNvdXJjZRIXCg9wcmVzZXRfYWdlbnRfaWQYBCABKAkSNQoFc3RhdGUYBSABKA4yJi5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50VGFza1N0YXRlEgwKBGdvYWwYBiABKAkSDwoHY29udGV4dBgHIAEoCRIPCgdzdW1tYXJ5GAggASgJEg0KBWVycm9yGAkgASgJEhQKDHBhcnRpYWxfdGV4dBgKIAEoCRIpCgV1c2FnZRgLIAEoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuVXNhZ2USEgoKc29ydF9vcmRlchgMIAEoBRINCgVtb2RlbBgNIAEoCRIXCg90b29sX2NhbGxfY291bnQYDiABKAUSEgoKd29ya2VyX3BpZBgPIAEoBRIuCgpzdGFydF90aW1lGBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKdG9vbF9uYW1lcxgSIAMoCRI/ChN0b29sX3J1bnRpbWVfcm91dGVzGBMgAygLMiIubmV0YWNsYXcudG9vbC52MS5Ub29sUnVudGltZVJvdXRlEhAKCGFjdGl2aXR5GBQgASgJEhcKD3Jlc3VtZWRfdGFza19pZBgVIAEoCRIxCg1lYXJsaWVyX3VzYWdlGBYgASgLMhoubmV0YWNsYXcuc2Vzc2lvbi52MS5Vc2FnZSKsAQoOU3ViYWdlbnRDb3VudHMSDQoFdG90YWwYASABKAUSDgoGcXVldWVkGAIgASgFEg8KB3J1bm5pbmcYAyABKAUSEQoJY29tcGxldGVkGAQgASgFEg8KB3BhcnRpYWwYBSABKAUSEQoJdGltZWRfb3V0GAYgASgFEg4KBmZhaWxlZBgHIAEoBRIRCgljYW5jZWxsZWQYCCABKAUSEAoIaW5fZG91YnQYCSABKAUi9wEKDVN1YmFnZW50QmF0Y2gSFwoPcGFyZW50X2VudHJ5X2lkGAEgASgJEhYKDmJhdGNoX2VudHJ5X2lkGAIgASgJEhQKDHRvb2xfY2FsbF9pZBgDIAEoCRINCgV0aXRsZRgEIAEoCRIwCgVpdGVtcxgFIAMoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRUYXNrEjMKBmNvdW50cxgGIAEoCzIjLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRDb3VudHMSKQoFdXNhZ2UYByABKAsyGi5uZXRhY2xhdy5zZXNzaW9uLnYxLlVzYWdlItoCCgxQcm9jZXNzRXZlbnQSDwoHdGFza19pZBgBIAEoCRIMCgR0eXBlGAIgASgJEg8KB2NhbGxfaWQYAyABKAkSEQoJdG9vbF9uYW1lGAQgASgJEioKBXJvdXRlGAUgASgOMhsubmV0YWNsYXcudG9vbC52MS5Ub29sUm91dGUSFgoOYXJndW1lbnRzX2pzb24YBiABKAkSDwoHY29udGVudBgHIAEoCRIQCghpc19lcnJvchgIIAEoCBINCgVzdGFnZRgJIAEoCRIOCgZzdGF0dXMYCiABKAkSEAoIZnJhY3Rpb24YCyABKAISKAoEdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKd29ya2VyX3BpZBgNIAEoBRIYChBzYW5kYm94X2luX2ZvcmNlGA4gAygJEhcKD3NhbmRib3hfbWlzc2luZxgPIAMoCSLSAgoRU3ViYWdlbnRCYXRjaEJvZHkSMQoFYmF0Y2gYASABKAsyIi5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50QmF0Y2gSMQoGZXZlbnRzGAIgAygLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQSNwoMbGF0ZXN0X2V2ZW50GAMgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQSGwoTcHJvY2Vzc19ldmVudF9jb3VudBgEIAEoBRI/Cg1maW5hbF9yZXN1bHRzGAUgAygLMigubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudEZpbmFsUmVzdWx0EkAKEmV2aWRlbmNlX3N1bW1hcmllcxgGIAMoCzIkLm5ldGFjbGF3LnNlc3Npb24udjEuRXZpZGVuY2VTdW1tYXJ5IowCChNTdWJhZ2VudEZpbmFsUmVzdWx0Ei8KBHRhc2sYASABKAsyIS5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50VGFzaxIUCgxmaW5hbF9vdXRwdXQYAiABKAkSGQoRcmF3X2ZpbmFsX2NvbnRlbnQYAyABKAkSPwoMdG9vbF9yZXN1bHRzGAQgAygLMikubmV0YWNsYXcuc2Vzc2lvbi52MS5Ob3JtYWxpemVkVG9vbFJlc3VsdBITCgtkdXJhdGlvbl9tcxgFIAEoAxIVCg1yZXN1bWVfaGFuZGxlGAYgASgJEhEKCXNob3J0ZW5lZBgHIAEoCBITCgtkaWFnbm9zdGljcxgIIAMoCSKFAQoUTm9ybWFsaXplZFRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIRCgl0b29sX25hbWUYAiABKAkSDwoHcHJldmlldxgDIAEoCRISCgpzaXplX2J5dGVzGAQgASgDEhIKCmxpbmVfY291bnQYBSABKAUSEAoIaXNfZXJyb3IYBiABKAgicAoPRXZpZGVuY2VTdW1tYXJ5Eg8KB3Rhc2tfaWQYASABKAkSDAoEa2luZBgCIAEoCRINCgV0aXRsZRgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDQoFdmFsdWUYBSABKAMSEAoIY2FsbF9pZHMYBiADKAkiugIKElN1YmFnZW50UmVzdWx0Qm9keRIWCg5iYXRjaF9lbnRyeV9pZBgBIAEoCRIxCgViYXRjaBgCIAEoCzIiLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRCYXRjaBI/Cg1maW5hbF9yZXN1bHRzGAMgAygLMigubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudEZpbmFsUmVzdWx0EjkKDnByb2Nlc3NfZXZlbnRzGAQgAygLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQSQAoSZXZpZGVuY2Vfc3VtbWFyaWVzGAUgAygLMiQubmV0YWNsYXcuc2Vzc2lvbi52MS5FdmlkZW5jZVN1bW1hcnkSGwoTcHJvY2Vzc19ldmVudF9jb3VudBgGIAEoBSKLAgoNVG9vbEV4ZWN1dGlvbhIPCgdjYWxsX2lkGAEgASgJEhEKCXRvb2xfbmFtZRgCIAEoCRIqCgVyb3V0ZRgDIAEoDjIbLm5ldGFjbGF3LnRvb2wudjEuVG9vbFJvdXRlEhYKDmFyZ3VtZW50c19qc29uGAQgASgJEg8KB2NvbnRlbnQYBSABKAkSEAoIaXNfZXJyb3IYBiABKAgSEQoJY29tcGxldGVkGAcgASgIEi4KCnN0YXJ0X3RpbWUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKUAgoRU3ViYWdlbnRUYXNrUGFuZWwSLwoEdGFzaxgBIAEoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRUYXNrEjsKD3Rvb2xfZXhlY3V0aW9ucxgCIAMoCzIiLm5ldGFjbGF3LnNlc3Npb24udjEuVG9vbEV4ZWN1dGlvbhI5Cg5wcm9jZXNzX2V2ZW50cxgDIAMoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuUHJvY2Vzc0V2ZW50EkAKEmV2aWRlbmNlX3N1bW1hcmllcxgEIAMoCzIkLm5ldGFjbGF3LnNlc3Npb24udjEuRXZpZGVuY2VTdW1tYXJ5EhQKDGZpbmFsX291dHB1dBgFIAEoCSKhAQoSU3ViYWdlbnRQcm9qZWN0aW9uEjsKC3Rhc2tfcGFuZWxzGAEgAygLMiYubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFRhc2tQYW5lbBI5Cg5wcm9jZXNzX2V2ZW50cxgCIAMoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuUHJvY2Vzc0V2ZW50EhMKC2RpYWdub3N0aWNzGAMgAygJKmgKDlN1YmFnZW50U291cmNlEh8KG1NVQkFHRU5UX1NPVVJDRV9VTlNQRUNJRklFRBAAEhoKFlNVQkFHRU5UX1NPVVJDRV9QUkVTRVQQARIZChVTVUJBR0VOVF9TT1VSQ0VfQ0xPTkUQAirFAgoRU3ViYWdlbnRUYXNrU3RhdGUSIwofU1VCQUdFTlRfVEFTS19TVEFURV9VTlNQRUNJRklFRBAAEh4KGlNVQkFHRU5UX1RBU0tfU1RBVEVfUVVFVUVEEAESHwobU1VCQUdFTlRfVEFTS19TVEFURV9SVU5OSU5HEAISIQodU1VCQUdFTlRfVEFTS19TVEFURV9DT01QTEVURUQQAxIfChtTVUJBR0VOVF9UQVNLX1NUQVRFX1BBUlRJQUwQBBIhCh1TVUJBR0VOVF9UQVNLX1NUQVRFX1RJTUVEX09VVBAFEh4KGlNVQkFHRU5UX1RBU0tfU1RBVEVfRkFJTEVEEAYSIQodU1VCQUdFTlRfVEFTS19TVEFURV9DQU5DRUxMRUQQBxIgChxTVUJBR0VOVF9UQVNLX1NUQVRFX0lOX0RPVUJUEAhiBnByb3RvMw", [file_google_protobuf_timestamp, file_netaclaw_session_v1_usage, file_netaclaw_tool_v1_tool]);
 
 /**
- * One task of a batch as a card shows it; the row of subagent_session.
+ * One task of a batch as a card shows it; the row of subagent_session. In entries and events its longer texts are
+ * previews, sized by the number of tasks in the batch (4 to 64 KiB a task); GetSubagentResult reads the whole.
  *
  * @generated from message netaclaw.session.v1.SubagentTask
  */
@@ -172,6 +173,13 @@ export type SubagentTask = Message<"netaclaw.session.v1.SubagentTask"> & {
    * @generated from field: string resumed_task_id = 21;
    */
   resumedTaskId: string;
+
+  /**
+   * Output only. Of the usage, what runs of it cost that were lost with their runner and began again.
+   *
+   * @generated from field: netaclaw.session.v1.Usage earlier_usage = 22;
+   */
+  earlierUsage?: Usage | undefined;
 };
 
 /**
@@ -363,14 +371,14 @@ export type ProcessEvent = Message<"netaclaw.session.v1.ProcessEvent"> & {
   route: ToolRoute;
 
   /**
-   * Output only. The arguments, as text; a preview when longer than 4 KiB.
+   * Output only. The arguments, as text; a preview when longer than 1 KiB. The child's transcript has the whole.
    *
    * @generated from field: string arguments_json = 6;
    */
   argumentsJson: string;
 
   /**
-   * Output only. The result or message, as text; a preview when longer than 4 KiB.
+   * Output only. The result or message, as text; a preview when longer than 1 KiB. The child's transcript has the whole.
    *
    * @generated from field: string content = 7;
    */
@@ -454,7 +462,7 @@ export type SubagentBatchBody = Message<"netaclaw.session.v1.SubagentBatchBody">
   batch?: SubagentBatch | undefined;
 
   /**
-   * Output only. The last process events, at most 200; the whole is in the result.
+   * Output only. The last process events, at most 200; ListProcessEvents reads all.
    *
    * @generated from field: repeated netaclaw.session.v1.ProcessEvent events = 2;
    */
@@ -466,6 +474,27 @@ export type SubagentBatchBody = Message<"netaclaw.session.v1.SubagentBatchBody">
    * @generated from field: netaclaw.session.v1.ProcessEvent latest_event = 3;
    */
   latestEvent?: ProcessEvent | undefined;
+
+  /**
+   * Output only. How many process events there are in all.
+   *
+   * @generated from field: int32 process_event_count = 4;
+   */
+  processEventCount: number;
+
+  /**
+   * Output only. Results of the tasks that ended, in task order.
+   *
+   * @generated from field: repeated netaclaw.session.v1.SubagentFinalResult final_results = 5;
+   */
+  finalResults: SubagentFinalResult[];
+
+  /**
+   * Output only. Facts from the tasks that ended, in task order.
+   *
+   * @generated from field: repeated netaclaw.session.v1.EvidenceSummary evidence_summaries = 6;
+   */
+  evidenceSummaries: EvidenceSummary[];
 };
 
 /**
@@ -482,7 +511,7 @@ export const SubagentBatchBodySchema: GenMessage<SubagentBatchBody> = /*@__PURE_
  */
 export type SubagentFinalResult = Message<"netaclaw.session.v1.SubagentFinalResult"> & {
   /**
-   * Output only. The task with its end state.
+   * Output only. The task: its id, name and end state; the batch has the rest.
    *
    * @generated from field: netaclaw.session.v1.SubagentTask task = 1;
    */
@@ -524,11 +553,18 @@ export type SubagentFinalResult = Message<"netaclaw.session.v1.SubagentFinalResu
   resumeHandle: string;
 
   /**
-   * Output only. When the texts are longer than fits here: the stored whole.
+   * Output only. True when texts were cut to fit an entry; GetSubagentResult reads the whole.
    *
-   * @generated from field: string content_id = 7;
+   * @generated from field: bool shortened = 7;
    */
-  contentId: string;
+  shortened: boolean;
+
+  /**
+   * Output only. What an operator should know of the run: noise, signals, protections not in force.
+   *
+   * @generated from field: repeated string diagnostics = 8;
+   */
+  diagnostics: string[];
 };
 
 /**
@@ -678,7 +714,7 @@ export type SubagentResultBody = Message<"netaclaw.session.v1.SubagentResultBody
   finalResults: SubagentFinalResult[];
 
   /**
-   * Output only. Never tokens or thinking.
+   * Output only. The last process events, at most 200, never tokens or thinking; ListProcessEvents reads all.
    *
    * @generated from field: repeated netaclaw.session.v1.ProcessEvent process_events = 4;
    */
@@ -690,6 +726,13 @@ export type SubagentResultBody = Message<"netaclaw.session.v1.SubagentResultBody
    * @generated from field: repeated netaclaw.session.v1.EvidenceSummary evidence_summaries = 5;
    */
   evidenceSummaries: EvidenceSummary[];
+
+  /**
+   * Output only. How many process events there are in all.
+   *
+   * @generated from field: int32 process_event_count = 6;
+   */
+  processEventCount: number;
 };
 
 /**

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file netaclaw/session/v1/usage.proto.
  */
 export const file_netaclaw_session_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("Ch9uZXRhY2xhdy9zZXNzaW9uL3YxL3VzYWdlLnByb3RvEhNuZXRhY2xhdy5zZXNzaW9uLnYxIpUBCgVVc2FnZRIUCgxpbnB1dF90b2tlbnMYASABKAMSFQoNb3V0cHV0X3Rva2VucxgCIAEoAxIbChNjYWNoZWRfaW5wdXRfdG9rZW5zGAMgASgDEhgKEHJlYXNvbmluZ190b2tlbnMYBCABKAMSEwoLbW9kZWxfY2FsbHMYBSABKAUSEwoLY29zdF9taWNyb3MYBiABKANiBnByb3RvMw");
+  fileDesc("Ch9uZXRhY2xhdy9zZXNzaW9uL3YxL3VzYWdlLnByb3RvEhNuZXRhY2xhdy5zZXNzaW9uLnYxIq4BCgVVc2FnZRIUCgxpbnB1dF90b2tlbnMYASABKAMSFQoNb3V0cHV0X3Rva2VucxgCIAEoAxIbChNjYWNoZWRfaW5wdXRfdG9rZW5zGAMgASgDEhgKEHJlYXNvbmluZ190b2tlbnMYBCABKAMSEwoLbW9kZWxfY2FsbHMYBSABKAUSEwoLY29zdF9taWNyb3MYBiABKAMSFwoPZXN0aW1hdGVkX2NhbGxzGAcgASgFYgZwcm90bzM");
 
 /**
  * Tokens and cost. Adds up: a batch is the sum of its tasks, a turn the sum of its model calls and batches.
@@ -59,6 +59,13 @@ export type Usage = Message<"netaclaw.session.v1.Usage"> & {
    * @generated from field: int64 cost_micros = 6;
    */
   costMicros: bigint;
+
+  /**
+   * Output only. Of the model calls, those whose provider reported no tokens; theirs are estimated from the text's size.
+   *
+   * @generated from field: int32 estimated_calls = 7;
+   */
+  estimatedCalls: number;
 };
 
 /**

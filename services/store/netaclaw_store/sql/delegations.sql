@@ -1,0 +1,50 @@
+-- name: delegated_tasks
+SELECT batch_entry_id, parent_entry_id, coalesce(parent_tool_call_id, '') AS tool_call_id, task, outcome
+FROM subagent_session
+WHERE session_id = $1 AND batch_entry_id = ANY ($2::text[])
+ORDER BY batch_entry_id, sort_order, task_id;
+
+-- name: last_steps
+-- The last $3 process events of each batch, oldest first, and how many there are: places are dense from 0.
+SELECT b.batch_entry_id, e.n, e.body
+FROM unnest($2::text[]) AS b (batch_entry_id), LATERAL (
+    SELECT n, body FROM subagent_event
+    WHERE session_id = $1 AND batch_entry_id = b.batch_entry_id
+    ORDER BY n DESC LIMIT $3
+) AS e
+ORDER BY b.batch_entry_id, e.n;
+
+-- name: process_events
+SELECT n, body FROM subagent_event
+WHERE session_id = $1 AND batch_entry_id = $2 AND owner_id = $3 AND n > $4 AND ($5 = '' OR task_id = $5)
+ORDER BY n
+LIMIT $6;
+
+-- name: batch_exists
+SELECT EXISTS (
+    SELECT FROM subagent_session WHERE session_id = $1 AND batch_entry_id = $2 AND owner_id = $3
+);
+
+-- name: missing_batches
+-- Of the batches that entries refer to, those whose entry is not there.
+SELECT b.batch_entry_id FROM unnest($2::text[]) AS b (batch_entry_id)
+WHERE NOT EXISTS (SELECT FROM entry e WHERE e.session_id = $1 AND e.entry_id = b.batch_entry_id);
+
+-- name: insert_steps
+INSERT INTO subagent_event (session_id, batch_entry_id, n, owner_id, task_id, body)
+SELECT $1, s.batch_entry_id, s.n, $2, s.task_id, s.body
+FROM unnest($3::text[], $4::integer[], $5::text[], $6::bytea[]) AS s (batch_entry_id, n, task_id, body)
+ON CONFLICT (session_id, batch_entry_id, n) DO NOTHING;
+
+-- name: read_outcome
+SELECT task, outcome FROM subagent_session WHERE session_id = $1 AND owner_id = $2 AND task_id = $3;
+
+-- name: fork_steps
+INSERT INTO subagent_event (session_id, batch_entry_id, n, owner_id, task_id, body)
+SELECT $2, m.new_id, e.n, e.owner_id, e.task_id, e.body
+FROM subagent_event e
+JOIN unnest($3::text[], $4::text[]) AS m (old_id, new_id) ON m.old_id = e.batch_entry_id
+WHERE e.session_id = $1;
+
+-- name: delete_entry_steps
+DELETE FROM subagent_event WHERE session_id = $1 AND batch_entry_id = ANY ($2::text[]);

@@ -1,0 +1,199 @@
+"""Delegations rest in rows: what entries show of them is bounded, and the whole is read in pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1 import entry_pb2 as e
+from netaclaw.session.v1 import session_service_pb2 as p
+from netaclaw.session.v1 import subagent_pb2 as s
+from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw_chassis.ids import new_id
+from netaclaw_store.pages import MAX_RESPONSE_BYTES
+from tests.integration.store.driver import Store, Turn, entry_write, metadata, refused
+
+LONG = "x" * 1000
+
+
+async def delegate(turn: Turn, count: int, context: str = "") -> tuple[str, list[s.SubagentTask]]:
+    """A batch of queued tasks: its id and they."""
+    tasks = [
+        s.SubagentTask(
+            task_id=new_id(),
+            name=f"t{n}",
+            sort_order=n,
+            state=s.SUBAGENT_TASK_STATE_QUEUED,
+            goal=f"goal {n}",
+            context=context,
+        )
+        for n in range(count)
+    ]
+    batch_id = new_id()
+    entry = e.Entry(
+        entry_id=batch_id,
+        parent_entry_id=turn.anchor_id,
+        turn_id=turn.begun.turn_id,
+        kind=e.ENTRY_KIND_SUBAGENT_BATCH,
+        state=e.ENTRY_STATE_STREAMING,
+        subagent_batch=s.SubagentBatchBody(batch=s.SubagentBatch(batch_entry_id=batch_id, title="a batch")),
+    )
+    await turn.append(entry_write(entry))
+    for start in range(0, count, 20):
+        await turn.append(*(row(turn, batch_id, task) for task in tasks[start : start + 20]))
+    return batch_id, tasks
+
+
+def row(turn: Turn, batch_id: str, task: s.SubagentTask, **more: object) -> j.Write:
+    return j.Write(
+        subagent_task=j.SubagentTaskWrite(
+            task=task,
+            parent_entry_id=turn.anchor_id,
+            batch_entry_id=batch_id,
+            **more,  # type: ignore[arg-type]  # fields of the message
+        )
+    )
+
+
+def steps(batch_id: str, task_id: str, first: int, count: int) -> list[j.Write]:
+    return [
+        j.Write(
+            process_event=j.ProcessEventWrite(
+                batch_entry_id=batch_id,
+                n=n,
+                process_event=s.ProcessEvent(task_id=task_id, type="tool_call", call_id=f"c{n}", content=LONG),
+            )
+        )
+        for n in range(first, first + count)
+    ]
+
+
+async def finish(turn: Turn, batch_id: str, tasks: list[s.SubagentTask], output: str) -> str:
+    """End all tasks and write the result entry; its id."""
+    for task in tasks:
+        task.state = s.SUBAGENT_TASK_STATE_COMPLETED
+        task.summary = output
+        task.usage.CopyFrom(Usage(input_tokens=2, model_calls=1))
+        result = s.SubagentFinalResult(final_output=output, duration_ms=5)
+        facts = [s.EvidenceSummary(task_id=task.task_id, kind="command", title="exit code 0")]
+        await turn.append(row(turn, batch_id, task, result=result, evidence_summaries=facts))
+    entry = e.Entry(
+        entry_id=new_id(),
+        parent_entry_id=turn.anchor_id,
+        turn_id=turn.begun.turn_id,
+        kind=e.ENTRY_KIND_SUBAGENT_RESULT,
+        state=e.ENTRY_STATE_COMPLETE,
+        subagent_result=s.SubagentResultBody(batch_entry_id=batch_id),
+    )
+    await turn.append(entry_write(entry))
+    return entry.entry_id
+
+
+async def tree(store: Store, session_id: str) -> list[p.GetSessionTreeResponse]:
+    request = p.GetSessionTreeRequest(session_id=session_id, page_size=1000)
+    pages = []
+    while True:
+        pages.append(await store.sessions.GetSessionTree(request, metadata=metadata()))
+        if not pages[-1].next_page_token:
+            return pages
+        request.page_token = pages[-1].next_page_token
+
+
+async def test_ten_thousand_process_events_are_read_in_pages_below_the_limit(store: Store) -> None:
+    turn = await store.new_turn()
+    batch_id, tasks = await delegate(turn, 2)
+    for first in range(0, 10_000, 400):
+        await turn.append(*steps(batch_id, tasks[first // 400 % 2].task_id, first, 400))
+    result_id = await finish(turn, batch_id, tasks, "all of it")
+
+    pages = await tree(store, turn.session_id)
+    assert all(page.ByteSize() <= MAX_RESPONSE_BYTES for page in pages)
+    [result] = [entry for page in pages for entry in page.entries if entry.entry_id == result_id]
+    shown = result.subagent_result
+    assert (len(shown.process_events), shown.process_event_count) == (200, 10_000)
+    assert [event.call_id for event in shown.process_events] == [f"c{n}" for n in range(9_800, 10_000)]
+
+    found: list[str] = []
+    request = p.ListProcessEventsRequest(session_id=turn.session_id, batch_entry_id=batch_id, page_size=1000)
+    while True:
+        page = await store.sessions.ListProcessEvents(request, metadata=metadata())
+        assert page.ByteSize() <= MAX_RESPONSE_BYTES
+        found += [event.call_id for event in page.process_events]
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+    assert found == [f"c{n}" for n in range(10_000)]
+
+    only = p.ListProcessEventsRequest(
+        session_id=turn.session_id, batch_entry_id=batch_id, task_id=tasks[1].task_id, page_size=3
+    )
+    page = await store.sessions.ListProcessEvents(only, metadata=metadata())
+    assert [event.call_id for event in page.process_events] == ["c400", "c401", "c402"]
+
+
+@pytest.mark.parametrize("count", [1, 8, 100])
+async def test_entries_of_a_large_batch_fit_a_message_and_the_whole_is_read_by_task(store: Store, count: int) -> None:
+    turn = await store.new_turn()
+    batch_id, tasks = await delegate(turn, count, context="c" * 20_000)
+    await turn.append(*steps(batch_id, tasks[0].task_id, 0, 300))
+    output = "é" * 40_000
+    await finish(turn, batch_id, tasks, output)
+    pages = await tree(store, turn.session_id)
+    assert all(page.ByteSize() <= MAX_RESPONSE_BYTES for page in pages)
+    entries = {entry.kind: entry for page in pages for entry in page.entries}
+    result = entries[e.ENTRY_KIND_SUBAGENT_RESULT]
+    assert len(result.subagent_result.final_results) == len(result.subagent_projection.task_panels) == count
+    assert result.subagent_result.batch.counts.completed == count
+    assert result.subagent_result.batch.usage == Usage(input_tokens=2 * count, model_calls=count)
+    final = result.subagent_result.final_results[-1]
+    assert final.shortened
+    assert output.startswith(final.final_output.rstrip("…"))
+    request = p.GetSubagentResultRequest(session_id=turn.session_id, task_id=tasks[-1].task_id)
+    whole = await store.sessions.GetSubagentResult(request, metadata=metadata())
+    assert (whole.result.final_output, whole.task.context) == (output, "c" * 20_000)
+    assert [fact.title for fact in whole.evidence_summaries] == ["exit code 0"]
+
+
+async def test_a_task_that_has_not_ended_has_a_state_and_no_result(store: Store) -> None:
+    turn = await store.new_turn()
+    _, tasks = await delegate(turn, 1)
+    request = p.GetSubagentResultRequest(session_id=turn.session_id, task_id=tasks[0].task_id)
+    found = await store.sessions.GetSubagentResult(request, metadata=metadata())
+    assert (found.task.state, found.HasField("result")) == (s.SUBAGENT_TASK_STATE_QUEUED, False)
+
+
+async def test_nothing_of_a_delegation_is_read_by_another_owner(store: Store) -> None:
+    turn = await store.new_turn()
+    batch_id, tasks = await delegate(turn, 1)
+    bob = metadata("bob")
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        request = p.GetSubagentResultRequest(session_id=turn.session_id, task_id=tasks[0].task_id)
+        await store.sessions.GetSubagentResult(request, metadata=bob)
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        listing = p.ListProcessEventsRequest(session_id=turn.session_id, batch_entry_id=batch_id)
+        await store.sessions.ListProcessEvents(listing, metadata=bob)
+    other = await store.new_turn()
+    async with refused(Reason.REASON_TASK_NOT_FOUND):
+        elsewhere = p.GetSubagentResultRequest(session_id=other.session_id, task_id=tasks[0].task_id)
+        await store.sessions.GetSubagentResult(elsewhere, metadata=metadata())
+    async with refused(Reason.REASON_ENTRY_NOT_FOUND):
+        missing = p.ListProcessEventsRequest(session_id=other.session_id, batch_entry_id=batch_id)
+        await store.sessions.ListProcessEvents(missing, metadata=metadata())
+
+
+async def test_a_transcript_that_is_written_anew_loses_what_stood_behind(store: Store) -> None:
+    turn = await store.new_turn()
+    _, [task] = await delegate(turn, 1)
+
+    def message(n: int, text: str, *, is_last: bool = False) -> j.Write:
+        parts = [e.Part(text=e.TextPart(text=text))]
+        written = j.SubagentEntryWrite(task_id=task.task_id, n=n, message=e.Message(parts=parts), is_last=is_last)
+        return j.Write(subagent_entry=written)
+
+    await turn.append(*(message(n, f"first {n}") for n in range(4)))
+    await turn.append(message(0, "again 0", is_last=True))
+    await turn.append(message(1, "again 1"))
+    request = p.ListSubagentEntriesRequest(session_id=turn.session_id, task_id=task.task_id)
+    listed = await store.sessions.ListSubagentEntries(request, metadata=metadata())
+    assert [entry.message.parts[0].text.text for entry in listed.entries] == ["again 0", "again 1"]

@@ -1,0 +1,149 @@
+"""What a person may tell a running child, and what its sandbox owes it, through the whole suite."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from netaclaw.chat.v1.chat_service_pb2 import (
+    CancelSubagentRequest,
+    ChatRequest,
+    ExecuteChatRequest,
+    SteerSubagentRequest,
+)
+from netaclaw.chat.v1.event_pb2 import ReceiptState, TurnOutcome
+from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
+from netaclaw.tool.v1.tool_pb2 import SandboxMode
+from netaclaw_runner.launcher import ExecLauncher
+from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
+from tests.scenarios.reading import chat, of_kind, state_name, until
+from tests.scenarios.suites import OpenSuite
+from tests.scenarios.test_tools_shell import Request, delegate, follow, results_of, session_of
+
+QUEUED = ReceiptState.RECEIPT_STATE_QUEUED
+TAKEN = ReceiptState.RECEIPT_STATE_TAKEN
+MISSED = ReceiptState.RECEIPT_STATE_MISSED
+
+
+class Held:
+    """A child that reads, and answers when it is let."""
+
+    def __init__(self, *, reads: bool) -> None:
+        self._reads = reads
+        self.asked = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    def __call__(self, request: Request) -> Reply:
+        self.asked.set()
+        if self._reads and not results_of(request):
+            return Reply([Wait(self.opened), Call("list_files", "{}")])
+        return Reply([Wait(self.opened), Text("an answer")])
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_message_to_a_running_child_is_queued_and_then_taken(
+    reads: bool, open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    """Between two calls, or while the last answer is made: then the child answers once more."""
+    held = Held(reads=reads)
+    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], held)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        events = chat(client, ChatRequest(session_id=session_id, content="go"))
+        [*_, started] = await until(events, "subagent_event")
+        await held.asked.wait()
+        steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content="hurry", request_id="h")
+        answered = await client.chat.SteerSubagent(steer)
+        held.opened.set()
+        seen = await until(events, "done")
+
+    assert answered.state == QUEUED
+    receipts = [event.steer_receipt for event in of_kind(seen, "steer_receipt")]
+    assert [(each.request_id, each.state) for each in receipts] == [("h", QUEUED), ("h", TAKEN)]
+    assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    told = [request.body["messages"][-1] for request in model_server.requests]
+    assert {"role": "user", "content": "hurry"} in told
+
+
+async def test_a_message_that_a_child_did_not_live_to_read_is_missed(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    held = Held(reads=False)
+    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], held)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        events = chat(client, ChatRequest(session_id=session_id, content="go"))
+        [*_, started] = await until(events, "subagent_event")
+        await held.asked.wait()
+        steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content="hurry", request_id="h")
+        await client.chat.SteerSubagent(steer)
+        gone = await client.chat.CancelSubagent(CancelSubagentRequest(session_id=session_id, task_id=started.task_id))
+        held.opened.set()
+        seen = await until(events, "done")
+
+    assert state_name(gone.task) == "CANCELLED"
+    assert [event.steer_receipt.state for event in of_kind(seen, "steer_receipt")] == [QUEUED, MISSED]
+
+
+async def test_a_child_that_waits_for_its_turn_is_cancelled_alone(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    held = Held(reads=False)
+    model_server.rule = follow([Reply([delegate("first", "second", "third")]), Reply([Text("done")])], held)
+    settings = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_SUBAGENT_MAX_CONCURRENT": "1"}
+    async with open_suite("in_process", **settings) as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        events = chat(client, ChatRequest(session_id=session_id, content="go"))
+        [*_, begun] = await until(events, "subagent_run_started")
+        second = begun.subagent_run_started.batch.items[1]
+        await held.asked.wait()
+        gone = await client.chat.CancelSubagent(CancelSubagentRequest(session_id=session_id, task_id=second.task_id))
+        held.opened.set()
+        await until(events, "done")
+        rows = await suite.rows("subagent_session", "sort_order")
+
+    assert gone.task.state == SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED
+    assert [row["status"] for row in rows] == ["completed", "cancelled", "completed"]
+    assert not any("second" in str(request.body["messages"][1:2]) for request in model_server.requests)
+
+
+@pytest.mark.parametrize(
+    ("mode", "state"),
+    [(SandboxMode.SANDBOX_MODE_REQUIRED, "FAILED"), (SandboxMode.SANDBOX_MODE_BEST_EFFORT, "COMPLETED")],
+)
+async def test_where_a_sandbox_is_missing_required_refuses_and_best_effort_says_so(
+    mode: SandboxMode,
+    state: str,
+    monkeypatch: pytest.MonkeyPatch,
+    open_suite: OpenSuite,
+    model_server: FakeOpenAI,
+) -> None:
+    async def bare() -> tuple[ExecLauncher, None]:
+        return ExecLauncher(), None
+
+    monkeypatch.setattr("netaclaw_runner.app.best_launcher", bare)
+    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], lambda _: Reply([Text("seen")]))
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await session_of(suite, client, sandbox=mode)
+        answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
+        entries = [entry for page in await suite.tree(client, session_id) for entry in page.entries]
+
+    [task] = answer.subagent_batches[0].items
+    [result] = [entry for entry in entries if entry.HasField("subagent_result")]
+    assert answer.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert state_name(task) == state
+    if state == "FAILED":
+        assert "policy requires a sandbox, but not in force here: uid, pid_namespace" in task.error
+    else:
+        [said] = result.subagent_projection.diagnostics
+        assert "not in force: uid, pid_namespace, net_namespace" in said
