@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.server import MAX_MESSAGE_BYTES
 from netaclaw_gateway.grpcweb import frames
 from netaclaw_gateway.grpcweb.metadata import Header, from_headers, timeout_of
-from netaclaw_gateway.grpcweb.reply import Reply, Send
+from netaclaw_gateway.grpcweb.reply import ClientGone, Reply, Send
 from netaclaw_gateway.identity import Gate
 from netaclaw_gateway.onward import onward_metadata
 from netaclaw_gateway.origins import OriginPolicy, preflight, shared_with
@@ -32,10 +33,6 @@ BODY_WITHIN_S = 30.0
 """A request's body arrives within this time, or the call ends."""
 _TEXT, _BINARY = b"application/grpc-web-text", b"application/grpc-web"
 _CLOSE: Header = (b"connection", b"close")
-
-
-class _ClientGone(Exception):
-    """The client closed the connection before its request was complete."""
 
 
 class WebBridge:
@@ -90,19 +87,24 @@ class WebBridge:
             left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
             call: Call = start(message, timeout=left, metadata=onward_metadata(received, caller.metadata()))
             status = await _pass_on(upstream, call, receive, reply)
+        except ClientGone:
+            pass
         except NetaclawError as error:
             status = error.code.name
-            await reply.fail(error)
-        except _ClientGone:
-            pass
+            await _fail(reply, error)
         except Exception:
             log.exception("unexpected error", extra={"method": method})
             status = "INTERNAL"
-            await reply.fail(_masked())
+            await _fail(reply, _masked())
         finally:
             if log.isEnabledFor(logging.INFO):
                 elapsed = round((time.monotonic() - started) * 1000, 1)
                 log.info("call", extra={"method": method[:200], "status": status, "ms": elapsed, "web": True})
+
+
+async def _fail(reply: Reply, error: NetaclawError) -> None:
+    with contextlib.suppress(ClientGone):
+        await reply.fail(error)
 
 
 async def _pass_on(upstream: Upstream, call: Call, receive: Receive, reply: Reply) -> str:
@@ -136,7 +138,7 @@ async def _cancel_when_gone(receive: Receive, call: Call) -> None:
 
 
 async def _message(receive: Receive, *, text: bool) -> bytes:
-    """The one message of a request. Raises InvalidRequest, MESSAGE_TOO_LARGE, or _ClientGone."""
+    """The one message of a request. Raises InvalidRequest, MESSAGE_TOO_LARGE, or ClientGone."""
     limit = MAX_MESSAGE_BYTES + frames.PREFIX_BYTES
     if text:
         limit = limit // 3 * 4 + 8
@@ -147,7 +149,7 @@ async def _message(receive: Receive, *, text: bool) -> bytes:
             while more:
                 event = await receive()
                 if event["type"] == "http.disconnect":
-                    raise _ClientGone
+                    raise ClientGone
                 pieces.append(event.get("body", b""))
                 size += len(pieces[-1])
                 more = event.get("more_body", False)
