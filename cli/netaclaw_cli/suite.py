@@ -84,14 +84,19 @@ class Suite:
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
         self._store_failed = False
-        self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
         self._local: LocalModel | None = None
+        self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
     def address(self) -> str:
         """host:port of the gateway."""
         return self._addresses[GATEWAY, "public"]
+
+    @property
+    def local_model_pid(self) -> int | None:
+        """Process id of the local model; None while it does not run."""
+        return self._local.pid if self._local is not None else None
 
     @property
     def web_address(self) -> str:
@@ -102,11 +107,6 @@ class Suite:
     def envoy_address(self) -> str:
         """host:port of Envoy, where the suite has one."""
         return self._addresses[ENVOY, "public"]
-
-    @property
-    def local_model_pid(self) -> int | None:
-        """Process id of the local model; None while it does not run."""
-        return self._local.pid if self._local is not None else None
 
     def pid(self, service: str) -> int:
         """Process id of a service."""

@@ -93,7 +93,7 @@ def _fill(message: Message, ids: dict[str, str]) -> None:
 
 def nobodys() -> dict[str, str]:
     """Ids of nothing."""
-    names = ("session_id", "turn_id", "entry_id", "leaf_entry_id", "batch_entry_id", "task_id", "agent_id")
+    names = ("session_id", "turn_id", "entry_id", "leaf_entry_id", "task_id", "batch_entry_id", "agent_id")
     return {name: new_id() for name in names}
 
 

@@ -64,7 +64,13 @@ async def watched(database_url: str, directory: Path, workspace: Path, model: Fa
             stack.push_async_callback(_end, started)
             running[service.name] = started
             addresses |= {(service.name, name): started.ports[name] for name in service.ports}
-        suite = RunningSuite(addresses[GATEWAY, "public"], "", addresses[STORE, "internal"], database_url, workspace)
+        suite = RunningSuite(
+            addresses[GATEWAY, "public"],
+            addresses[GATEWAY, "web"],
+            addresses[STORE, "internal"],
+            database_url,
+            workspace,
+        )
         yield Watched(suite, running, directory, canaries)
 
 

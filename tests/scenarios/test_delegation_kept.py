@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest, DeleteAgentRequest, PublishAgentRequest
 from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
-from netaclaw.session.v1.entry_pb2 import EntryKind, ToolCallPart
+from netaclaw.session.v1.entry_pb2 import EntryKind, EntryState, ToolCallPart
 from netaclaw.session.v1.session_service_pb2 import (
     GetSubagentResultRequest,
     GetUsageRequest,
@@ -105,11 +107,13 @@ async def test_failed_cut_and_cancelled_calls_count_as_well(open_suite: OpenSuit
     assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_CANCELLED
     assert spent.total.model_calls == len(model_server.requests) == 4
     assert seen[-1].done.usage == spent.total == owned.total == live
+    assert spent.total.estimated_calls == 1  # the one that was cancelled, by what it had shown
     batch = of_kind(seen, "subagent_run_completed")[0].subagent_run_completed.batch
     assert [state_name(item) for item in batch.items] == ["FAILED", "PARTIAL", "CANCELLED"]
     total = Usage()
     for item in batch.items:
         assert item.usage.model_calls == 1
+        assert (item.usage.output_tokens > 0) == (item.error != batch.items[0].error)
         add_usage(total, item.usage)
     assert batch.usage == spent.subagents == total
 
@@ -235,3 +239,30 @@ async def cancel_turn(client: Client, session_id: str) -> None:
 
 def roles(request: dict[str, list[dict[str, str]]]) -> list[str]:
     return [message["role"] for message in request["messages"]]
+
+
+async def test_a_batch_that_may_go_on_no_more_is_ended_truly(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
+    """Its preset is withdrawn while it runs, and then its orchestrator dies."""
+    goals = model_server.rule = Goals({"wait": [Reply([Text("half "), Hang()])]})
+    settings = {**LEASE, "NETACLAW_OPENAI_BASE_URL": model_server.base_url}
+    async with open_suite("four_processes", **settings) as suite, suite.client() as client:
+        made = await client.agents.CreateAgent(CreateAgentRequest(agent=Agent(name="helper")))
+        agent_id = made.agent.agent_id
+        await client.agents.PublishAgent(PublishAgentRequest(agent_id=agent_id, published=True))
+        session_id = await suite.new_session(client)
+        events = chat(client, ChatRequest(session_id=session_id, content=tasks("wait", agentId=agent_id)))
+        view = SessionView(session_id=session_id)
+        async for event in events:
+            view.apply(event)
+            if event.task_id and event.HasField("assistant_stream_delta"):
+                break
+        await client.agents.DeleteAgent(DeleteAgentRequest(agent_id=agent_id))
+        suite.kill("orchestrator")
+        seen = await followed(client, view)
+        await check_whole(suite, client, view)
+        rows = await suite.rows("subagent_session", "sort_order")
+    assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert "is not published or not allowed" in goals.main_requests[-1]["messages"][-1]["content"]
+    assert [row["status"] for row in rows] == ["cancelled"]
+    [batch] = [e for e in view.entries.values() if e.kind == EntryKind.ENTRY_KIND_SUBAGENT_BATCH]
+    assert (batch.state, batch.subagent_batch.batch.counts.cancelled) == (EntryState.ENTRY_STATE_COMPLETE, 1)

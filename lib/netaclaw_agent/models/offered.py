@@ -57,6 +57,10 @@ class OfferedModel:
         """The inner model's window."""
         return self._model.context_window
 
+    def price(self, usage: Usage) -> int:
+        """As the catalogue has it."""
+        return cost(self._prices, usage)
+
     async def stream(self, call: ModelCall, *, new_id: NewId) -> AsyncIterator[ModelEvent]:
         """As Model.stream. Raises the last try's error."""
         spent = Usage()

@@ -35,6 +35,11 @@ class AnswerStream:
         self.message: Message | None = None
         """The finished message, once it came."""
 
+    @property
+    def shown(self) -> str:
+        """Text and thinking so far."""
+        return "".join(self._thinking) + "".join(self._text)
+
     def add(self, event: ModelEvent) -> None:
         """Publish a delta, or keep the finished message. Raises ModelError for an answer that no entry can hold."""
         if isinstance(event, Finished):

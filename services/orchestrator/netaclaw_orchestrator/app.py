@@ -59,18 +59,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         public = await stack.enter_async_context(connect(settings.store_address, token))
         runner = await stack.enter_async_context(connect(settings.runner_address, token))
         journal, reads = JournalServiceStub(internal), SessionServiceStub(public)
-        delegation = SubagentSettings(
-            enabled=settings.subagents_enabled,
-            max_concurrent=settings.subagent_max_concurrent,
-            max_per_turn=settings.subagent_max_per_turn,
-            timeout_seconds=settings.subagent_timeout_s,
-            max_tool_rounds=settings.subagent_max_tool_rounds,
-            stall_seconds=settings.subagent_stall_s,
-            max_tool_calls=settings.subagent_max_tool_calls,
-            max_tokens=settings.subagent_max_tokens,
-            batch_timeout_seconds=settings.subagent_batch_timeout_s,
-            batch_max_tokens=settings.subagent_batch_max_tokens,
-        )
+        delegation = _delegation(settings)
         delegations = DelegationReader(reads)
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
@@ -131,6 +120,21 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             task.start()
             stack.push_async_callback(task.close)
         yield {PUBLIC: server.address}
+
+
+def _delegation(settings: Settings) -> SubagentSettings:
+    return SubagentSettings(
+        enabled=settings.subagents_enabled,
+        max_concurrent=settings.subagent_max_concurrent,
+        max_per_turn=settings.subagent_max_per_turn,
+        timeout_seconds=settings.subagent_timeout_s,
+        max_tool_rounds=settings.subagent_max_tool_rounds,
+        stall_seconds=settings.subagent_stall_s,
+        max_tool_calls=settings.subagent_max_tool_calls,
+        max_tokens=settings.subagent_max_tokens,
+        batch_timeout_seconds=settings.subagent_batch_timeout_s,
+        batch_max_tokens=settings.subagent_batch_max_tokens,
+    )
 
 
 def _servicers(chat: ChatServicer, commands: SessionCommandServicer, tools: ToolServicer) -> list[Servicer]:

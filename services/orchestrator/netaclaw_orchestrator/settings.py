@@ -55,10 +55,6 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.subagent_max_concurrent <= 32:
             raise ValueError("NETACLAW_SUBAGENT_MAX_CONCURRENT must be from 1 to 32")
-        if self.streams_per_owner < 1 or self.turns_per_owner < 1:
-            raise ValueError("NETACLAW_STREAMS_PER_OWNER and NETACLAW_TURNS_PER_OWNER must be at least 1")
-        if not 0.05 <= self.key_check_s <= 45:
-            raise ValueError("NETACLAW_KEY_CHECK_SECONDS must be from 0.05 to 45: revoked streams end within a minute")
         if not 1 <= self.subagent_max_per_turn <= 10_000:
             raise ValueError("NETACLAW_SUBAGENT_MAX_PER_TURN must be from 1 to 10000")
         for value, name in (
@@ -72,5 +68,9 @@ class Settings:
             raise ValueError("NETACLAW_SUBAGENT_STALL_SECONDS must be from 0 to 86400")
         if not 1 <= self.subagent_batch_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_BATCH_TIMEOUT_SECONDS must be from 1 to 86400")
+        if self.streams_per_owner < 1 or self.turns_per_owner < 1:
+            raise ValueError("NETACLAW_STREAMS_PER_OWNER and NETACLAW_TURNS_PER_OWNER must be at least 1")
+        if not 0.05 <= self.key_check_s <= 45:
+            raise ValueError("NETACLAW_KEY_CHECK_SECONDS must be from 0.05 to 45: revoked streams end within a minute")
         if not 1 <= self.subagent_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")

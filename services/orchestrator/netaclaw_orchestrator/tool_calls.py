@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
 from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
@@ -11,17 +12,18 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
-from netaclaw_agent.tool import Handler
+from netaclaw_agent.tool import Handler, ToolError
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
 from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
-from netaclaw_orchestrator.delegation.batch import Batch
+from netaclaw_orchestrator.delegation.batch import Batch, give_up
 from netaclaw_orchestrator.delegation.batch_journal import BatchScope
 from netaclaw_orchestrator.delegation.budget import BatchBudget
 from netaclaw_orchestrator.delegation.limits import TurnLimits
+from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.report import report_budget
-from netaclaw_orchestrator.delegation.sources import plan_children
+from netaclaw_orchestrator.delegation.sources import ChildPlan, plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.turn_context import TurnContext
 
@@ -151,9 +153,10 @@ class ToolCalls:
             call = part.tool_call
             if call.state != ToolCallState.TOOL_CALL_STATE_RUNNING or call.HasField("result"):
                 continue
-            entry = self._context.batches.get(call.call_id)
-            if entry is not None:
-                await (await self._batch(anchor, call)).abandon()
+            left_behind = self._context.batches.get(call.call_id)
+            if left_behind is not None:
+                scope = self._scope(anchor, left_behind)
+                await give_up(scope, call.call_id, left_behind, "the turn was interrupted")
             doubt = self._may_repeat_an_effect(call)
             state = ToolCallState.TOOL_CALL_STATE_IN_DOUBT if doubt else ToolCallState.TOOL_CALL_STATE_CANCELLED
             await self._end_unrun(anchor, call, state)
@@ -212,18 +215,43 @@ class ToolCalls:
         return await context.delegations.result(context.owner_id, context.session.session_id, wanted)
 
     async def _batch(self, anchor: AnchorEntry, call: ToolCallPart) -> Batch:
-        """The delegation of a call, a new one or the one that a dead owner left. Raises ToolError."""
+        """The delegation of a call, a new one or the one that a dead owner left.
+
+        Raises ToolError; what a dead owner left is ended then, since it may go on no more.
+        """
+        left_behind = self._context.batches.get(call.call_id)
+        try:
+            plans = await self._plans(call)
+        except ToolError as error:
+            if left_behind is not None:
+                await give_up(self._scope(anchor, left_behind), call.call_id, left_behind, str(error))
+            raise
+        count = self._limits.admit if left_behind is None else self._limits.keep
+        count(len(plans))
+        batch = Batch(
+            self._scope(anchor, left_behind, len(plans)),
+            call,
+            plans,
+            places=self._limits.places,
+            report_bytes=self._report_bytes(anchor),
+            left_behind=left_behind,
+        )
+        self._batches.append(batch)
+        return batch
+
+    async def _plans(self, call: ToolCallPart) -> list[ChildPlan]:
         context = self._context
         specs = parse_delegation(call.tool_name, call.arguments_json)
         earlier = {
             task_id: await context.delegations.earlier(context.owner_id, context.session.session_id, task_id)
             for task_id in {spec.resume_task_id for spec in specs if spec.resume_task_id}
         }
-        plans = plan_children(specs, self._parent, earlier)
-        left_behind = context.batches.get(call.call_id)
-        count = self._limits.admit if left_behind is None else self._limits.keep
-        count(len(plans))
-        scope = BatchScope(
+        parent = replace(self._parent, thinking_level=context.session.thinking_level)
+        return plan_children(specs, parent, earlier)
+
+    def _scope(self, anchor: AnchorEntry, left_behind: LeftBehind | None, children: int = 0) -> BatchScope:
+        context = self._context
+        return BatchScope(
             owner_id=context.owner_id,
             session_id=context.session.session_id,
             turn_id=context.turn_id,
@@ -233,20 +261,10 @@ class ToolCalls:
             publisher=context.publisher,
             runner=context.runner,
             host=context.host,
-            budget=BatchBudget.of(self._parent, len(plans), left_behind),
+            budget=BatchBudget.of(self._parent, children, left_behind),
             attach=anchor.attach,
             on_spent=self._on_spent,
         )
-        batch = Batch(
-            scope,
-            call,
-            plans,
-            places=self._limits.places,
-            report_bytes=self._report_bytes(anchor),
-            left_behind=left_behind,
-        )
-        self._batches.append(batch)
-        return batch
 
     def _report_bytes(self, anchor: AnchorEntry) -> int:
         """What the report of one delegation may take: those of one message share the context that is left."""

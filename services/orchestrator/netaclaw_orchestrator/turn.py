@@ -27,6 +27,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.loop import LoopEnd, LoopLimits, calls_of, run_loop, text_of
 from netaclaw_agent.model import Model, ModelError, ModelEvent
+from netaclaw_agent.models.cut import cut_usage
 from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
@@ -147,7 +148,8 @@ class Turn:
             raise
         except asyncio.CancelledError:
             if answer.message is None:
-                anchor.spent(Usage(model_calls=1, estimated_calls=1))
+                call = context.prelude.call(transcript, context.session.thinking_level)
+                anchor.spent(cut_usage(model, call, answer.shown))
             raise
         finally:
             if committed is not None:

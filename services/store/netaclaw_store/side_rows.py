@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import asyncpg
 from google.protobuf.json_format import MessageToDict
@@ -29,25 +30,24 @@ _JSON_NUL = "\\u0000"
 async def write_side_rows(
     connection: asyncpg.Connection, session_id: str, owner_id: str, parts: Sequence[Part]
 ) -> None:
-    """Write them within the batch's transaction; of several writes of a task the last one that may stand."""
+    """Write them within the batch's transaction; of several writes of a row the last one that may stand."""
     tasks: dict[str, j.SubagentTaskWrite] = {}
     steps: list[j.ProcessEventWrite] = []
+    transcripts: dict[str, _Transcript] = {}
     for kind, body in parts:
         if kind == "subagent_task":
             _take(tasks, body)
         elif kind == "process_event":
             steps.append(body)
         elif kind == "subagent_entry":
-            message = body.message.SerializeToString()
-            await connection.execute(SQL["upsert_subagent_entry"], session_id, body.task_id, body.n, owner_id, message)
-            if body.is_last:
-                await connection.execute(SQL["cut_transcript"], session_id, body.task_id, body.n)
+            transcripts.setdefault(body.task_id, _Transcript()).add(body)
         elif kind == "content":
             names = (session_id, body.content_id, owner_id, body.entry_id)
             await connection.execute(SQL["append_content"], *names, body.text.encode())
     if tasks:
         columns = zip(*(_task_columns(write) for write in tasks.values()), strict=True)
         await connection.execute(SQL["upsert_tasks"], session_id, owner_id, *(list(column) for column in columns))
+    await _write_transcripts(connection, session_id, owner_id, transcripts)
     if steps:
         await connection.execute(
             SQL["insert_steps"],
@@ -56,6 +56,36 @@ async def write_side_rows(
                 [step.process_event.task_id for step in steps],
                 [step.process_event.SerializeToString() for step in steps],
             ),
+        )
+
+
+@dataclass(slots=True)
+class _Transcript:
+    """What a batch writes of one child's transcript."""
+
+    messages: dict[int, j.SubagentEntryWrite] = field(default_factory=dict)
+    cut_after: int | None = None
+    """Messages behind this place, written before the batch, go."""
+
+    def add(self, write: j.SubagentEntryWrite) -> None:
+        if write.is_last:
+            self.cut_after = write.n
+            self.messages = {n: each for n, each in self.messages.items() if n < write.n}
+        self.messages[write.n] = write
+
+
+async def _write_transcripts(
+    connection: asyncpg.Connection, session_id: str, owner_id: str, transcripts: Mapping[str, _Transcript]
+) -> None:
+    cut = {task_id: each.cut_after for task_id, each in transcripts.items() if each.cut_after is not None}
+    if cut:
+        await connection.execute(SQL["cut_transcripts"], session_id, list(cut), list(cut.values()))
+    writes = [write for each in transcripts.values() for write in each.messages.values()]
+    if writes:
+        await connection.execute(
+            SQL["upsert_subagent_entries"],
+            *(session_id, owner_id, [write.task_id for write in writes], [write.n for write in writes]),
+            [write.message.SerializeToString() for write in writes],
         )
 
 
@@ -110,6 +140,7 @@ def usage_json(usage: Usage) -> str:
             "reasoningTokens": usage.reasoning_tokens,
             "modelCalls": usage.model_calls,
             "costMicros": usage.cost_micros,
+            "estimatedCalls": usage.estimated_calls,
         }
     )
 

@@ -35,6 +35,11 @@ class DeltaStream:
         """All text so far, sent or not."""
         return "".join([*self._sent[_TEXT], *(text for channel, text in self._waiting if channel == _TEXT)])
 
+    @property
+    def shown(self) -> str:
+        """Text and thinking that were sent."""
+        return "".join("".join(texts) for texts in self._sent.values())
+
     def add(self, channel: StreamChannel, text: str) -> None:
         """More of a channel."""
         if not text:

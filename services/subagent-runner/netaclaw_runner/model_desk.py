@@ -15,6 +15,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.loop import text_of
 from netaclaw_agent.model import Model, ModelCall, ModelEvent, NewId
 from netaclaw_agent.models.ahead import CallAhead
+from netaclaw_agent.models.cut import cut_usage
 from netaclaw_agent.usage import add_usage
 from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.limits import Limits
@@ -170,11 +171,12 @@ class ModelDesk:
 
     async def _call(self, request_id: int) -> None:
         stream = self._open_stream()
+        call = self._model_call(self._transcript.messages)
         try:
-            events = await self._events(self._model_call(self._transcript.messages))
+            events = await self._events(call)
             outcome = await run_call(events, stream, progress=self._run.progress, room=self._room)
         except asyncio.CancelledError:
-            self._account(Usage(model_calls=1))
+            self._account(cut_usage(self._model, call, stream.shown))
             raise
         except Exception as error:
             log.error("model call broke: %s", type(error).__name__, extra={"model": self._model.name})
@@ -203,7 +205,7 @@ class ModelDesk:
     async def _drop_ahead(self) -> None:
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            self._account(Usage(model_calls=1))
+            self._account(cut_usage(self._model, ahead.call, ""))
             await ahead.drop()
 
     def _answer(self, request_id: int, outcome: CallOutcome) -> None:

@@ -197,3 +197,9 @@ async def test_a_transcript_that_is_written_anew_loses_what_stood_behind(store: 
     request = p.ListSubagentEntriesRequest(session_id=turn.session_id, task_id=task.task_id)
     listed = await store.sessions.ListSubagentEntries(request, metadata=metadata())
     assert [entry.message.parts[0].text.text for entry in listed.entries] == ["again 0", "again 1"]
+
+    await turn.append(
+        message(2, "lost"), message(0, "third 0", is_last=True), message(1, "third 1"), message(2, "third 2")
+    )
+    listed = await store.sessions.ListSubagentEntries(request, metadata=metadata())
+    assert [entry.message.parts[0].text.text for entry in listed.entries] == ["third 0", "third 1", "third 2"]

@@ -12,6 +12,7 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.session.v1 import session_service_pb2 as p
 from netaclaw.session.v1 import subagent_pb2 as s
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
 from tests.integration.store.driver import OWNER, Store, Turn, entry_write, metadata, refused, text
@@ -243,6 +244,16 @@ async def test_usage_adds_up_model_calls_and_subagents(store: Store) -> None:
     assert (one.total.input_tokens, one.total.model_calls, one.subagents.input_tokens) == (15, 1, 5)
     every = await store.sessions.GetUsage(p.GetUsageRequest(), metadata=metadata())
     assert (every.total.input_tokens, every.subagents.input_tokens) == (30, 10)
+
+
+async def test_usage_is_kept_in_every_field(store: Store) -> None:
+    turn = await store.new_turn()
+    entry = turn.assistant(text("x"))
+    for number, name in enumerate(Usage.DESCRIPTOR.fields_by_name, 1):
+        setattr(entry.assistant.usage, name, number)
+    await turn.append(entry_write(entry))
+    answer = await store.sessions.GetUsage(p.GetUsageRequest(session_id=turn.session_id), metadata=metadata())
+    assert answer.total == entry.assistant.usage
 
 
 async def test_workspaces_are_named_in_order(store: Store) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from netaclaw.agent.v1.agent_pb2 import Agent, NameList, SubagentConfig
+from netaclaw.agent.v1.agent_pb2 import Agent, NameList, SubagentConfig, ThinkingLevel
 from netaclaw.session.v1.subagent_pb2 import SubagentSource, SubagentTask
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
 from netaclaw_agent.guidance import SUBAGENT_GUIDANCE
@@ -46,6 +48,14 @@ def test_a_task_with_an_agent_is_that_preset_with_its_own_rights() -> None:
     assert plan.source == SubagentSource.SUBAGENT_SOURCE_PRESET
     assert (plan.preset_agent_id, plan.agent.model) == ("reader", "small")
     assert "write_file" not in enabled_tools(plan.policy)
+
+
+def test_a_clone_thinks_as_hard_as_the_session_and_a_preset_as_it_is_told() -> None:
+    specs = parse_delegation("delegate_parallel", '{"tasks": [{"goal": "a"}, {"goal": "b", "agentId": "reader"}]}')
+    high = replace(parent(), thinking_level=ThinkingLevel.THINKING_LEVEL_HIGH)
+    clone, preset = plan_children(specs, high, {})
+    assert clone.agent.thinking_level == ThinkingLevel.THINKING_LEVEL_HIGH
+    assert preset.agent.thinking_level == READER.thinking_level
 
 
 def test_a_preset_may_be_named_by_its_name() -> None:

@@ -15,8 +15,9 @@ from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.tools.delegation import task_name
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.batch_journal import BatchJournal, BatchScope
+from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.child import Child
-from netaclaw_orchestrator.delegation.outcome import ENDED, ChildOutcome, LeftBehind
+from netaclaw_orchestrator.delegation.outcome import ENDED, ChildOutcome, LeftBehind, ended_early, settle
 from netaclaw_orchestrator.delegation.report import evidence, final_result, report_text
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 
@@ -95,10 +96,6 @@ class Batch:
         await child.gone.wait()
         return None if self._journal.lost else child.task
 
-    async def abandon(self) -> None:
-        """End what a dead owner left, without running anything again."""
-        await self._finish()
-
     async def _run_child(self, child: Child) -> None:
         """One child from queue to end state; failures of ours become its failure, never its siblings'."""
         if child.task.task_id in self._ended:
@@ -117,7 +114,7 @@ class Batch:
         if task.task_id in self._ended:
             return
         self._ended.add(task.task_id)
-        child.settle(outcome)
+        settle(task, outcome)
         self._budget.end(task)
         written = self._journal.report(
             task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome)
@@ -145,6 +142,32 @@ class Batch:
                 child.gone.set()
             else:
                 child.recover([step for step in left_behind.steps if step.task_id == task.task_id])
+
+
+async def give_up(scope: BatchScope, call_id: str, left_behind: LeftBehind, error: str) -> None:
+    """End what a dead owner left of a delegation, without running anything again."""
+    journal = BatchJournal(
+        scope,
+        call_id,
+        left_behind.tasks,
+        entry_id=left_behind.batch_entry_id,
+        title=left_behind.title,
+        steps=len(left_behind.steps),
+    )
+    for task in left_behind.tasks:
+        if task.state in ENDED:
+            continue
+        steps = CallSteps(task, lambda step: None)  # nothing more is reported of its calls
+        steps.recover([step for step in left_behind.steps if step.task_id == task.task_id])
+        doubt = steps.effect_begun
+        state = (
+            SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT if doubt else SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED
+        )
+        outcome = ChildOutcome(ended_early(state, error), steps.calls)
+        settle(task, outcome)
+        journal.report(task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome))
+    if not left_behind.result_written:
+        await journal.finish()
 
 
 def _queued(plan: ChildPlan, order: int) -> SubagentTask:

@@ -162,18 +162,6 @@ class Child:
         assert self._ended is not None
         return ChildOutcome(self._ended, self._steps.calls, self._ended.duration_ms)
 
-    def settle(self, outcome: ChildOutcome) -> None:
-        """Bring the task into its end state."""
-        ended, task = outcome.ended, self.task
-        task.state = ended.state
-        task.summary = ended.final_output
-        task.error = ended.error
-        task.partial_text = ended.partial_text
-        task.activity = ""
-        task.tool_call_count = max(task.tool_call_count, ended.tool_call_count)
-        task.model = ended.model or task.model
-        task.end_time.GetCurrentTime()
-
     async def _run(self) -> None:
         try:
             if not self._left_behind:

@@ -53,3 +53,16 @@ class LeftBehind:
 def ended_early(state: SubagentTaskState, error: str) -> RunEnded:
     """An end that was decided here, not by the runner."""
     return RunEnded(state=state, error=error)
+
+
+def settle(task: SubagentTask, outcome: ChildOutcome) -> None:
+    """Bring a task into its end state."""
+    ended = outcome.ended
+    task.state = ended.state
+    task.summary = ended.final_output
+    task.error = ended.error
+    task.partial_text = ended.partial_text
+    task.activity = ""
+    task.tool_call_count = max(task.tool_call_count, ended.tool_call_count)
+    task.model = ended.model or task.model
+    task.end_time.GetCurrentTime()

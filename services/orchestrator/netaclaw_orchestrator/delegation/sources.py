@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
 from netaclaw.session.v1.entry_pb2 import Message
 from netaclaw.session.v1.subagent_pb2 import SubagentSource, SubagentTask
 from netaclaw.tool.v1.tool_pb2 import ToolPolicy, ToolRoute
@@ -50,6 +50,8 @@ class Parent:
     """Published agents of the owner."""
     config: EffectiveSubagentConfig
     settings: SubagentSettings
+    thinking_level: ThinkingLevel = ThinkingLevel.THINKING_LEVEL_UNSPECIFIED
+    """The session's: clones think as hard as their parent does."""
 
 
 def plan_children(specs: Sequence[TaskSpec], parent: Parent, earlier: Mapping[str, Earlier]) -> list[ChildPlan]:
@@ -97,6 +99,8 @@ def _plan(number: int, spec: TaskSpec, parent: Parent, earlier: Mapping[str, Ear
     agent.system_prompt = subagent_system_prompt(base)
     if not agent.model:
         agent.model = parent.agent.model
+    if source == SubagentSource.SUBAGENT_SOURCE_CLONE and parent.thinking_level:
+        agent.thinking_level = parent.thinking_level
     rounds = min(spec.max_tool_rounds or parent.config.max_tool_rounds, parent.config.max_tool_rounds)
     return ChildPlan(spec, source, preset_id, agent, policy, rounds, history)
 

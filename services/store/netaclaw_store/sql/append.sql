@@ -88,12 +88,17 @@ SET parent_entry_id = excluded.parent_entry_id, parent_tool_call_id = excluded.p
 -- The first end state wins: a row that has ended is only ever replaced by the same state.
 WHERE subagent_session.status IN ('queued', 'running', 'unspecified') OR subagent_session.status = excluded.status;
 
--- name: upsert_subagent_entry
-INSERT INTO subagent_entry (session_id, task_id, n, owner_id, message) VALUES ($1, $2, $3, $4, $5)
+-- name: upsert_subagent_entries
+INSERT INTO subagent_entry (session_id, task_id, n, owner_id, message)
+SELECT $1, m.task_id, m.n, $2, m.message
+FROM unnest($3::text[], $4::integer[], $5::bytea[]) AS m (task_id, n, message)
 ON CONFLICT (session_id, task_id, n) DO UPDATE SET message = excluded.message;
 
--- name: cut_transcript
-DELETE FROM subagent_entry WHERE session_id = $1 AND task_id = $2 AND n > $3;
+-- name: cut_transcripts
+-- Messages behind a place; the transcript is written anew from there.
+DELETE FROM subagent_entry e
+USING unnest($2::text[], $3::integer[]) AS c (task_id, n)
+WHERE e.session_id = $1 AND e.task_id = c.task_id AND e.n > c.n;
 
 -- name: append_content
 INSERT INTO content (session_id, content_id, chunk_no, owner_id, entry_id, start_byte, end_byte, body)
