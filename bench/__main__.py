@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import cancel, context, delegation, store, stream, turn, watch, worker
+from bench import cancel, context, delegation, doors, store, stream, streams_max, turn, watch, worker
 from bench.figures import Figure
 from netaclaw_chassis.lifecycle import new_event_loop
 
@@ -30,6 +30,12 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Sequence[Figure]]]] = {
     "store.growth": store.growth,
     "watch.idle1000": watch.idle,
     "stream.cpu": stream.cpu,
+    "bridge.cpu": doors.cpu,
+    "envoy.cpu": doors.cpu,
+    "bridge.latency": doors.latency,
+    "bridge.idle1000": doors.idle,
+    "streams.max.bridge": streams_max.most,
+    "streams.max.envoy": streams_max.most,
     "context.build10k": context.build,
     "context.append10k": context.build,
 }

@@ -84,6 +84,13 @@ def _add_up(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="HOST",
         help="where the door is, Envoy's or the gateway's; anything but a loopback address needs an API key to exist",
     )
+    command.add_argument(
+        "--metrics-port",
+        type=_port,
+        default=0,
+        metavar="N",
+        help="answer Prometheus on 127.0.0.1: store, runner, orchestrator and gateway at this port and the next three",
+    )
     command.add_argument("--tls-cert", metavar="FILE", help="PEM certificate chain for Envoy; HTTP/2 for browsers")
     command.add_argument("--tls-key", metavar="FILE", help="its key")
     command.add_argument(

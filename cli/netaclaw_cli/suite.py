@@ -55,6 +55,8 @@ class SuiteOptions:
     logs_to_files: bool = True
     """To <data_dir>/logs/<service>.log; otherwise to stderr."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    metrics_port: int = 0
+    """Port at which the first service answers Prometheus, followed by those of the others; 0: none does."""
     throw_away: bool = False
     """The data need not survive a power cut."""
 
@@ -216,6 +218,9 @@ class Suite:
         }
         if self._local is not None:
             own[LOCAL_MODEL_URL] = self._local.url
+        if self._options.metrics_port:
+            place = [each.name for each in self._services].index(service.name)
+            own["NETACLAW_METRICS_PORT"] = str(self._options.metrics_port + place)
         if self._options.throw_away:
             own["NETACLAW_EMBEDDED_FSYNC"] = "0"
         made = environment(service, self._options.environ, own, self._ports[service.name], self._addresses)

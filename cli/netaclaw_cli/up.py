@@ -23,6 +23,7 @@ async def run(arguments: argparse.Namespace) -> int:
         workspaces=places.workspaces(arguments.workspace, os.environ),
         base_port=arguments.port,
         logs_to_files=arguments.quiet,
+        metrics_port=arguments.metrics_port,
         environ=_environment(arguments),
     )
     services = (*SERVICES, ENVOY_SERVICE) if arguments.envoy else SERVICES

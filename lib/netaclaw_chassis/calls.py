@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw_chassis import tracing
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 
@@ -77,4 +78,4 @@ def outgoing(owner: str = "") -> tuple[tuple[str, str], ...]:
     pairs = [(REQUEST_KEY, request)]
     if owner:
         pairs.append((OWNER_KEY, owner))
-    return tuple(pairs)
+    return (*pairs, *tracing.onward())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from google.protobuf.message import DecodeError
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import InvalidRequest, NetaclawError, abort
+from netaclaw_chassis.observation import Observation
 
 log = logging.getLogger(__name__)
 
@@ -92,13 +92,12 @@ def _reader(parse: Callable[[bytes], Any] | None) -> Reader:
 
 def _answering(method: str, inner: Any, read: Reader | None) -> Any:
     async def answer(requests: Any, context: Context) -> Any:
-        started = time.monotonic()
-        call = calls.begin(context.invocation_metadata() or ())
+        seen = Observation(method, context.invocation_metadata() or ())
         try:
             response = await inner(requests if read is None else await read(context), context)
         except BaseException as error:
-            await _fail(method, call, started, context, error)
-        _log(method, call, started, "OK")
+            await _fail(method, seen, context, error)
+        seen.end("OK")
         return response
 
     return answer
@@ -106,45 +105,39 @@ def _answering(method: str, inner: Any, read: Reader | None) -> Any:
 
 def _streaming(method: str, inner: Any, read: Reader | None) -> Any:
     async def stream(requests: Any, context: Context) -> AsyncIterator[Any]:
-        started = time.monotonic()
-        call = calls.begin(context.invocation_metadata() or ())
+        seen = Observation(method, context.invocation_metadata() or ())
         responses = None
         try:
             responses = inner(requests if read is None else await read(context), context)
             async for response in responses:
                 yield response
+            seen.end("OK")
         except GeneratorExit:
             raise
         except BaseException as error:
-            await _fail(method, call, started, context, error)
+            await _fail(method, seen, context, error)
         finally:
+            seen.end("CANCELLED")  # unless it ended before: its reader has left
             if responses is not None:
                 await responses.aclose()
-        _log(method, call, started, "OK")
 
     return stream
 
 
-async def _fail(method: str, call: calls.Call, started: float, context: Context, error: BaseException) -> None:
+async def _fail(method: str, seen: Observation, context: Context, error: BaseException) -> None:
     if isinstance(error, NetaclawError):
-        _log(method, call, started, error.code.name, reason=error.reason_name)
+        seen.end(error.code.name, reason=error.reason_name)
         await abort(context, error)
     if isinstance(error, asyncio.CancelledError):
-        _log(method, call, started, "CANCELLED")
+        seen.end("CANCELLED")
         raise error
     if isinstance(error, grpc.aio.AbortError) or not isinstance(error, Exception):
+        seen.end("ABORTED")
         raise error
-    log.error("unexpected error", exc_info=error, extra={"method": method, "request_id": call.request_id})
+    request_id = seen.call.request_id
+    log.error("unexpected error", exc_info=error, extra={"method": method, "request_id": request_id})
+    seen.end("INTERNAL")
     masked = NetaclawError(
-        Reason.REASON_INTERNAL,
-        f"internal error; quote request {call.request_id}",
-        metadata={"request_id": call.request_id},
+        Reason.REASON_INTERNAL, f"internal error; quote request {request_id}", metadata={"request_id": request_id}
     )
     await abort(context, masked)
-
-
-def _log(method: str, call: calls.Call, started: float, status: str, **extra: str) -> None:
-    if log.isEnabledFor(logging.INFO):
-        elapsed = round((time.monotonic() - started) * 1000, 1)
-        fields = {"method": method, "request_id": call.request_id, "status": status, "ms": elapsed, **extra}
-        log.info("call", extra=fields)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from netaclaw_chassis import telemetry
+from netaclaw_chassis import metrics, telemetry, tracing
 from netaclaw_chassis.settings import SettingsError
 
 log = logging.getLogger(__name__)
@@ -36,13 +36,29 @@ def run(service: str, open_app: Callable[[], AbstractAsyncContextManager[Ports]]
     NETACLAW_ANNOUNCE, if set, and in the log. Known start errors end with one line on stderr and exit code 1.
     """
     telemetry.configure(service, os.environ.get("NETACLAW_LOG_LEVEL", "INFO"))
+    tracing.configure(service, os.environ)
     try:
+        _serve_metrics(os.environ)
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_main(open_app))
     except (StartError, SettingsError) as error:
         sys.stderr.write(f"netaclaw-{service}: {error}\n")
         return 1
+    finally:
+        tracing.stop()
     return 0
+
+
+def _serve_metrics(environ: Mapping[str, str]) -> None:
+    port = environ.get("NETACLAW_METRICS_PORT", "")
+    if not port:
+        return
+    try:
+        metrics.serve(int(port))
+    except (ValueError, OverflowError):
+        raise SettingsError("NETACLAW_METRICS_PORT is not a port") from None
+    except OSError as error:
+        raise StartError(f"cannot serve metrics on 127.0.0.1:{port}: {error.strerror}") from None
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -188,7 +188,7 @@ async def _belongings(address: str, owner: Owner) -> dict[str, str]:
         "turn_id": done.turn_id,
         "entry_id": done.assistant_entry_id,
         "leaf_entry_id": done.assistant_entry_id,
-        "task_id": done.subagent_batches[0].items[0].task_id,
         "batch_entry_id": done.subagent_batches[0].batch_entry_id,
+        "task_id": done.subagent_batches[0].items[0].task_id,
         "agent_id": made.agent.agent_id,
     }

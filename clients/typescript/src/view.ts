@@ -13,7 +13,14 @@ import {
   ToolCallState,
 } from "./gen/netaclaw/session/v1/entry_pb.js";
 import type { GetSessionTreeResponse } from "./gen/netaclaw/session/v1/session_service_pb.js";
-import { type SubagentBatch, type SubagentTask, SubagentTaskState } from "./gen/netaclaw/session/v1/subagent_pb.js";
+import {
+  type EvidenceSummary,
+  type SubagentBatch,
+  type SubagentBatchBody,
+  type SubagentFinalResult,
+  type SubagentTask,
+  SubagentTaskState,
+} from "./gen/netaclaw/session/v1/subagent_pb.js";
 import { type Draft, startedDraft, type ToolOutput, withDelta, withOutput } from "./drafts.js";
 import { Gap } from "./errors.js";
 
@@ -273,7 +280,7 @@ function replaceBatch(view: SessionView, event: ChatEvent, batch: SubagentBatch 
 
 function subagentEvent(view: SessionView, event: ChatEvent): void {
   if (event.event.case !== "subagentEvent") return;
-  const { batchEntryId, item, counts, usage, processEvent: step } = event.event.value;
+  const { batchEntryId, item, counts, usage, processEvent: step, result, evidenceSummaries } = event.event.value;
   if (item) dropEnded(view, [item]);
   const entry = outdated(view, batchEntryId, event);
   if (entry?.body.case !== "subagentBatch") return;
@@ -287,8 +294,20 @@ function subagentEvent(view: SessionView, event: ChatEvent): void {
   if (step) {
     body.events = [...body.events, step].slice(-MAX_BATCH_EVENTS);
     body.latestEvent = step;
+    body.processEventCount += 1;
   }
+  if (result) addResult(body, result, evidenceSummaries);
   entry.body = { case: "subagentBatch", value: body };
+}
+
+/** A task ended: its result and evidence take their places in task order. */
+function addResult(body: SubagentBatchBody, result: SubagentFinalResult, evidence: EvidenceSummary[]): void {
+  const order = new Map(body.batch?.items.map((item, place) => [item.taskId, place]));
+  const placeOf = (taskId: string | undefined) => order.get(taskId ?? "") ?? order.size;
+  body.finalResults = [...body.finalResults, result].sort((a, b) => placeOf(a.task?.taskId) - placeOf(b.task?.taskId));
+  body.evidenceSummaries = [...body.evidenceSummaries, ...evidence].sort(
+    (a, b) => placeOf(a.taskId) - placeOf(b.taskId),
+  );
 }
 
 function dropEnded(view: SessionView, tasks: readonly SubagentTask[]): void {

@@ -20,6 +20,7 @@ from netaclaw_chassis.server import GrpcServer, PortInUse
 from netaclaw_gateway.authz import Authz
 from netaclaw_gateway.bridge import Bridge
 from netaclaw_gateway.grpcweb.bridge import WebBridge
+from netaclaw_gateway.health import Health
 from netaclaw_gateway.identity import Gate
 from netaclaw_gateway.limits import RequestLimit
 from netaclaw_gateway.origins import OriginPolicy
@@ -45,7 +46,8 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
         orchestrator = await stack.enter_async_context(connect(settings.orchestrator_address, token))
         store = await stack.enter_async_context(connect(settings.store_address, token))
         internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
-        routes = _routes(Upstream("orchestrator", orchestrator), Upstream("store", store))
+        upstreams = Upstream("orchestrator", orchestrator), Upstream("store", store)
+        routes, health = _routes(*upstreams), Health(upstreams)
         local = is_loopback(settings.host) and not settings.keys_required
         gate = Gate(
             IdentityServiceStub(internal),
@@ -57,8 +59,9 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
             await _require_keys(gate, settings.host)
         origins = OriginPolicy(local=local, origins=settings.origins, hosts=settings.hosts)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        server = GrpcServer(host, settings.port, (), handlers=(Bridge(routes, gate),), reflect=routes.names)
-        web = WebServer(WebBridge(routes, gate, origins), settings.host, settings.web_port)
+        bridge, web_bridge = Bridge(routes, gate), WebBridge(routes, gate, origins, health)
+        server = GrpcServer(host, settings.port, (), handlers=(bridge,), reflect=routes.names)
+        web = WebServer(web_bridge, settings.host, settings.web_port)
         authz = WebServer(Authz(routes, gate, origins), "127.0.0.1", settings.authz_port)
         try:
             await server.start()
@@ -68,6 +71,8 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
                 stack.push_async_callback(each.stop)
         except PortInUse as error:
             raise StartError(str(error)) from error
+        for draining in (bridge, web_bridge):
+            stack.callback(draining.drain)  # first of all: open streams hear that it stops
         yield {"public": server.address, "web": web.address, "authz": authz.address}
 
 

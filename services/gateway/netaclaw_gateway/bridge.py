@@ -13,7 +13,7 @@ import grpc
 
 from netaclaw_gateway.identity import Gate
 from netaclaw_gateway.onward import onward_metadata
-from netaclaw_gateway.upstreams import Routes, Upstream, unreachable
+from netaclaw_gateway.upstreams import Routes, Upstream, shutting_down, unreachable
 
 log = logging.getLogger(__name__)
 
@@ -35,40 +35,52 @@ class Bridge(grpc.GenericRpcHandler):
     def __init__(self, routes: Routes, gate: Gate) -> None:
         self._routes = routes
         self._gate = gate
+        self._calls: set[Any] = set()
+        self._draining = False
         # Bounded: clients choose the names of methods.
         self._handler = functools.lru_cache(_REMEMBERED_METHODS)(self._make_handler)
+
+    def drain(self) -> None:
+        """Take no more calls, and end those that are open with SHUTTING_DOWN: clients watch again elsewhere."""
+        self._draining = True
+        for call in self._calls:
+            call.cancel()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
         return self._handler(handler_call_details.method)
 
     def _make_handler(self, method: str) -> Handler:
-        return grpc.unary_stream_rpc_method_handler(_passing_on(method, self._routes, self._gate))
-
-
-def _passing_on(method: str, routes: Routes, gate: Gate) -> Any:
-    async def pass_on(request: bytes, context: Context) -> AsyncIterator[bytes]:
-        upstream = routes.find(method)
-        received = tuple(context.invocation_metadata() or ())
-        caller = await gate.admit(_credential(received), _address(context.peer()))
-        metadata = onward_metadata(received, caller.metadata())
-        start: Any = upstream.channel.unary_stream(method)
-        call = start(request, timeout=context.time_remaining(), metadata=metadata)
-        headers = _Headers(call, context)
-        try:
-            message = await call.read()
-            await headers.before_first(message)
-            while message is not grpc.aio.EOF:
-                yield message
+        async def pass_on(request: bytes, context: Context) -> AsyncIterator[bytes]:
+            if self._draining:
+                raise shutting_down()
+            upstream = self._routes.find(method)
+            received = tuple(context.invocation_metadata() or ())
+            caller = await self._gate.admit(_credential(received), _address(context.peer()))
+            metadata = onward_metadata(received, caller.metadata())
+            start: Any = upstream.channel.unary_stream(method)
+            call = start(request, timeout=context.time_remaining(), metadata=metadata)
+            self._calls.add(call)
+            headers = _Headers(call, context)
+            try:
                 message = await call.read()
-            context.set_trailing_metadata(tuple(await call.trailing_metadata()))
-        except grpc.aio.AioRpcError as error:
-            await headers.settled()
-            await _end(method, upstream, context, error)
-        finally:
-            headers.close()
-            call.cancel()  # the client may be gone, or the generator closed at its yield; no effect on an ended call
+                await headers.before_first(message)
+                while message is not grpc.aio.EOF:
+                    yield message
+                    message = await call.read()
+                context.set_trailing_metadata(tuple(await call.trailing_metadata()))
+            except grpc.aio.AioRpcError as error:
+                await headers.settled()
+                await _end(method, upstream, context, error)
+            except asyncio.CancelledError:
+                if self._draining and call.cancelled():
+                    raise shutting_down() from None
+                raise
+            finally:
+                self._calls.discard(call)
+                headers.close()
+                call.cancel()  # the client may be gone, or the generator closed; no effect on an ended call
 
-    return pass_on
+        return grpc.unary_stream_rpc_method_handler(pass_on)
 
 
 class _Headers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from netaclaw_chassis import calls
+from netaclaw_chassis import calls, tracing
 from netaclaw_chassis.ids import new_id
 
 Metadata = tuple[tuple[str, str | bytes], ...]
@@ -30,6 +30,10 @@ def onward_metadata(received: Iterable[tuple[str, str | bytes]], identity: Metad
                 onward.append((key, value))
         elif key not in _HOP_KEYS and not key.startswith(_HOP_PREFIXES):
             onward.append((key, value))
+    own = tracing.onward()  # this process's span lies between the client's and the service's
+    if own:
+        onward = [pair for pair in onward if pair[0] not in tracing.KEYS]
+        onward.extend(own)
     onward.append((calls.REQUEST_KEY, request_id or _own_request_id(calls.current())))
     return tuple(onward)
 

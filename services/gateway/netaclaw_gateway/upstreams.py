@@ -44,6 +44,11 @@ class Routes:
         return upstream
 
 
+def shutting_down() -> NetaclawError:
+    """What open and new calls are told while the gateway stops."""
+    return NetaclawError(Reason.REASON_SHUTTING_DOWN, "the gateway is stopping; watch again", retry_after=0.5)
+
+
 def unreachable(upstream: Upstream, error: grpc.aio.AioRpcError) -> NetaclawError | None:
     """What a client is told in place of the transport's own words, which name internal addresses; None for an end that
     the service itself gave."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import grpc
 
@@ -46,7 +46,7 @@ class _Stream:
 
 
 class Admission:
-    """Counts open streams and running turns, and ends streams whose key is revoked or has expired."""
+    """Counts open streams and running turns, and ends streams whose key is revoked or has expired; an async context."""
 
     def __init__(self, identity: IdentityServiceAsyncStub, sessions: Sessions, limits: Limits) -> None:
         self._identity = identity
@@ -56,10 +56,11 @@ class Admission:
         self._open: Counter[tuple[str, str]] = Counter()
         self._checking: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def __aenter__(self) -> Self:
         self._checking = asyncio.create_task(self._check_keys())
+        return self
 
-    async def close(self) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         if self._checking is not None:
             self._checking.cancel()
             await asyncio.wait([self._checking])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
 from netaclaw.chat.v1.chat_service_pb2_grpc import add_ChatServiceServicer_to_server
@@ -41,9 +40,6 @@ from netaclaw_orchestrator.settings import Settings
 from netaclaw_orchestrator.tools import ToolServicer
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.watch import Watcher
-
-if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceAsyncStub
 
 PUBLIC = "public"
 CLAIMS_PER_LEASE = 5
@@ -90,9 +86,8 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
         turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
-        admission = _admission(settings, IdentityServiceStub(internal), sessions)
-        admission.start()
-        stack.push_async_callback(admission.close)
+        limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
+        admission = await stack.enter_async_context(Admission(IdentityServiceStub(internal), sessions, limits))
         chat = ChatServicer(
             turns, sessions, watcher, owners, commands=commands, delegations=delegations, admission=admission
         )
@@ -139,12 +134,6 @@ def _delegation(settings: Settings) -> SubagentSettings:
         max_tokens=settings.subagent_max_tokens,
         batch_timeout_seconds=settings.subagent_batch_timeout_s,
         batch_max_tokens=settings.subagent_batch_max_tokens,
-    )
-
-
-def _admission(settings: Settings, identity: IdentityServiceAsyncStub, sessions: Sessions) -> Admission:
-    return Admission(
-        identity, sessions, Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
     )
 
 

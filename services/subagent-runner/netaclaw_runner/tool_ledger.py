@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from netaclaw.session.v1.entry_pb2 import ToolCallState, ToolResult
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1.runner_service_pb2 import RunEvent
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
 from netaclaw_agent.tools.results import cut_middle
+from netaclaw_chassis import tracing
 from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_desk import ModelDesk
@@ -33,6 +36,7 @@ class ToolLedger:
         self._limits = limits
         self._seen: set[str] = set()
         self._local: dict[str, str] = {}
+        self._spans: dict[str, Any] = {}
         self._proxied: dict[str, str] = {}
         self._outputs = ToolOutputs(
             lambda output: run.emit(RunEvent(tool_output=output)),
@@ -59,6 +63,7 @@ class ToolLedger:
         if route == _PROXY:
             self._run.note("the worker ran a tool that it should have asked for")
         self._local[call.call_id] = call.tool_name
+        self._spans[call.call_id] = tracing.below(f"tool {call.tool_name[:_MAX_NAME]}")
         arguments = cut_middle(call.arguments_json, self._limits.result_bytes)
         shown = pb.ToolCall(call_id=call.call_id, tool_name=call.tool_name, arguments_json=arguments, route=route)
         self._run.emit(RunEvent(tool_call=shown))
@@ -79,6 +84,7 @@ class ToolLedger:
             self._run.note("a tool_result without its tool_call was ignored")
             return False
         self._outputs.end(line.call_id)
+        tracing.end(self._spans.pop(line.call_id, None), "ERROR" if line.is_error else "OK")
         content = cut_middle(line.content, self._limits.result_bytes)
         self._run.emit(
             RunEvent(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -29,6 +30,17 @@ async def closed_after(connection: Connection) -> float:
         except ConnectionError:
             pass
     return time.monotonic() - started
+
+
+async def test_health_of_the_whole_names_what_does_not_serve(rig: Rig) -> None:
+    async def answer() -> tuple[int, object]:
+        connection = await Connection.open(rig.web)
+        await connection.send(request("/healthz", [], {"host": "10.0.0.1"}, verb="GET"))
+        found = await connection.rest(await connection.headers())
+        await connection.close()
+        return found.status, json.loads(found.body)
+
+    assert await answer() == (503, {"orchestrator": False, "store": False})  # the rig's services know no health
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST ", b"POST / HTTP/1.1\r\nhost: x\r\nx-a: "])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -13,14 +14,17 @@ import grpc
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.observation import Observation
 from netaclaw_chassis.server import MAX_MESSAGE_BYTES
+from netaclaw_gateway import health
 from netaclaw_gateway.grpcweb import frames
 from netaclaw_gateway.grpcweb.metadata import Header, from_headers, timeout_of
-from netaclaw_gateway.grpcweb.reply import Reply, Send
+from netaclaw_gateway.grpcweb.reply import ClientGone, Reply, Send
+from netaclaw_gateway.health import Health
 from netaclaw_gateway.identity import Gate
 from netaclaw_gateway.onward import onward_metadata
 from netaclaw_gateway.origins import OriginPolicy, preflight, shared_with
-from netaclaw_gateway.upstreams import Routes, Upstream, unreachable
+from netaclaw_gateway.upstreams import Routes, Upstream, shutting_down, unreachable
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +35,8 @@ Call = grpc.aio.UnaryStreamCall[bytes, bytes]
 BODY_WITHIN_S = 30.0
 """A request's body arrives within this time, or the call ends."""
 _TEXT, _BINARY = b"application/grpc-web-text", b"application/grpc-web"
+_NAMING = frozenset({b"netaclaw-request-id", b"traceparent", b"tracestate"})
 _CLOSE: Header = (b"connection", b"close")
-
-
-class _ClientGone(Exception):
-    """The client closed the connection before its request was complete."""
 
 
 class WebBridge:
@@ -47,18 +48,32 @@ class WebBridge:
     that are no calls go to `pages`, if given.
     """
 
-    def __init__(self, routes: Routes, gate: Gate, origins: OriginPolicy, pages: Pages | None = None) -> None:
+    def __init__(
+        self, routes: Routes, gate: Gate, origins: OriginPolicy, whole: Health, pages: Pages | None = None
+    ) -> None:
+        self._health = whole
         self._routes = routes
         self._gate = gate
         self._origins = origins
         self._pages = pages
+        self._calls: set[Call] = set()
+        self._draining = False
+
+    def drain(self) -> None:
+        """Take no more calls, and end those that are open with SHUTTING_DOWN: clients watch again elsewhere."""
+        self._draining = True
+        for call in self._calls:
+            call.cancel()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         method: str = scope["method"]
         origin = headers.get(b"origin")
         refusal = self._origins.refusal(method, headers)
-        if refusal is not None:
+        if scope["path"] == health.PATH and method == "GET":  # for load balancers, which call by address
+            status, report = (503, b"{}\n") if self._draining else await self._health.answer()
+            await _answer(send, status, report.decode().strip(), [(b"cache-control", b"no-store")])
+        elif refusal is not None:
             await _answer(send, 403, refusal)
         elif method == "OPTIONS":
             await _answer(send, 204, "", preflight(origin) if origin else [(b"allow", b"POST, OPTIONS")])
@@ -77,10 +92,11 @@ class WebBridge:
         reply = Reply(send, shared_with(headers.get(b"origin")), text=_wants_text(headers, otherwise=text))
         started = time.monotonic()
         method: str = scope["path"]
-        status = "CANCELLED"
+        seen = Observation(method, _seen_first(scope["headers"]))
         try:
+            if self._draining:
+                raise shutting_down()
             received = from_headers(scope["headers"])
-            calls.begin(received)
             timeout = timeout_of(headers[b"grpc-timeout"]) if b"grpc-timeout" in headers else None
             upstream = self._routes.find(method)
             credential = headers.get(b"authorization", b"").decode("latin-1")
@@ -89,44 +105,50 @@ class WebBridge:
             start: Any = upstream.channel.unary_stream(method)
             left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
             call: Call = start(message, timeout=left, metadata=onward_metadata(received, caller.metadata()))
-            status = await _pass_on(upstream, call, receive, reply)
+            seen.end(await self._pass_on(upstream, call, receive, reply))
+        except ClientGone:
+            seen.end("CANCELLED")
         except NetaclawError as error:
-            status = error.code.name
-            await reply.fail(error)
-        except _ClientGone:
-            pass
+            seen.end(error.code.name, reason=error.reason_name)
+            await _fail(reply, error)
         except Exception:
-            log.exception("unexpected error", extra={"method": method})
-            status = "INTERNAL"
-            await reply.fail(_masked())
+            log.exception("unexpected error", extra={"method": method[:200]})
+            seen.end("INTERNAL")
+            await _fail(reply, _masked())
         finally:
-            if log.isEnabledFor(logging.INFO):
-                elapsed = round((time.monotonic() - started) * 1000, 1)
-                log.info("call", extra={"method": method[:200], "status": status, "ms": elapsed, "web": True})
+            seen.end("CANCELLED")
+
+    async def _pass_on(self, upstream: Upstream, call: Call, receive: Receive, reply: Reply) -> str:
+        """Pass on an upstream's answer to its end; the status's name."""
+        self._calls.add(call)
+        leaving = asyncio.create_task(_cancel_when_gone(receive, call))
+        try:
+            await reply.start(tuple(await call.initial_metadata()))
+            while (message := await call.read()) is not grpc.aio.EOF:
+                await reply.message(message)  # type: ignore[arg-type]  # EOF's type is not told apart by its stub
+            await reply.end(0, "", tuple(await call.trailing_metadata()))
+            return "OK"
+        except grpc.aio.AioRpcError as error:
+            ours = unreachable(upstream, error)
+            if ours is not None:
+                raise ours from None
+            await reply.end(error.code().value[0], error.details() or "", tuple(error.trailing_metadata() or ()))
+            return error.code().name
+        except asyncio.CancelledError:
+            if leaving.done():  # the client is gone, and its call's own end is raised here
+                return "CANCELLED"
+            if self._draining:
+                raise shutting_down() from None
+            raise
+        finally:
+            self._calls.discard(call)
+            leaving.cancel()
+            call.cancel()  # no effect on an ended call
 
 
-async def _pass_on(upstream: Upstream, call: Call, receive: Receive, reply: Reply) -> str:
-    """Pass on an upstream's answer to its end; the status's name."""
-    leaving = asyncio.create_task(_cancel_when_gone(receive, call))
-    try:
-        await reply.start(tuple(await call.initial_metadata()))
-        while (message := await call.read()) is not grpc.aio.EOF:
-            await reply.message(message)  # type: ignore[arg-type]  # EOF's type is not told apart by its stub
-        await reply.end(0, "", tuple(await call.trailing_metadata()))
-        return "OK"
-    except grpc.aio.AioRpcError as error:
-        ours = unreachable(upstream, error)
-        if ours is not None:
-            raise ours from None
-        await reply.end(error.code().value[0], error.details() or "", tuple(error.trailing_metadata() or ()))
-        return error.code().name
-    except asyncio.CancelledError:
-        if leaving.done():  # the client is gone, and its call's own end is raised here
-            return "CANCELLED"
-        raise
-    finally:
-        leaving.cancel()
-        call.cancel()  # no effect on an ended call
+async def _fail(reply: Reply, error: NetaclawError) -> None:
+    with contextlib.suppress(ClientGone):
+        await reply.fail(error)
 
 
 async def _cancel_when_gone(receive: Receive, call: Call) -> None:
@@ -136,7 +158,7 @@ async def _cancel_when_gone(receive: Receive, call: Call) -> None:
 
 
 async def _message(receive: Receive, *, text: bool) -> bytes:
-    """The one message of a request. Raises InvalidRequest, MESSAGE_TOO_LARGE, or _ClientGone."""
+    """The one message of a request. Raises InvalidRequest, MESSAGE_TOO_LARGE, or ClientGone."""
     limit = MAX_MESSAGE_BYTES + frames.PREFIX_BYTES
     if text:
         limit = limit // 3 * 4 + 8
@@ -147,7 +169,7 @@ async def _message(receive: Receive, *, text: bool) -> bytes:
             while more:
                 event = await receive()
                 if event["type"] == "http.disconnect":
-                    raise _ClientGone
+                    raise ClientGone
                 pieces.append(event.get("body", b""))
                 size += len(pieces[-1])
                 more = event.get("more_body", False)
@@ -164,6 +186,11 @@ async def _message(receive: Receive, *, text: bool) -> bytes:
     if len(message) > MAX_MESSAGE_BYTES:
         raise _too_large()
     return message
+
+
+def _seen_first(headers: list[Header]) -> list[tuple[str, str]]:
+    """What names a request in logs and traces, before anything of it is judged."""
+    return [(name.decode(), value.decode("latin-1")) for name, value in headers if name in _NAMING]
 
 
 def _too_large() -> NetaclawError:

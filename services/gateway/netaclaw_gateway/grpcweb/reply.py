@@ -13,8 +13,13 @@ from netaclaw_gateway.grpcweb.metadata import Header, MetadataPair, header_lines
 Send = Callable[[Any], Awaitable[None]]
 
 
+class ClientGone(Exception):
+    """The client closed the connection before its call was over."""
+
+
 class Reply:
-    """Headers once, messages, one trailer. `send` waits while the client's window is full, which bounds memory."""
+    """Headers once, messages, one trailer; each may raise ClientGone. `send` waits while the client's window is full,
+    which bounds memory."""
 
     def __init__(self, send: Send, headers: Sequence[Header], *, text: bool) -> None:
         self._send = send
@@ -27,7 +32,7 @@ class Reply:
         kind = b"application/grpc-web-text+proto" if self._text else b"application/grpc-web+proto"
         headers = [(b"content-type", kind), *self._headers, *header_lines(metadata)]
         self._started = True
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._sent({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def message(self, message: bytes) -> None:
         """Send one message."""
@@ -46,4 +51,10 @@ class Reply:
 
     async def _body(self, frame: bytes, *, more: bool) -> None:
         body = base64.b64encode(frame) if self._text else frame
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        await self._sent({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _sent(self, event: Any) -> None:
+        try:
+            await self._send(event)
+        except (RuntimeError, OSError) as error:  # the connection is closed, and the server was not told of it yet
+            raise ClientGone from error
