@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
+from netaclaw.chat.v1.event_pb2 import (
+    ReceiptState,
+    TodoUpdate,
+    ToolCallCompleted,
+    ToolCallStarted,
+    ToolResultStreamed,
+)
 from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
@@ -14,6 +20,7 @@ from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
+from netaclaw_agent.tools.todo import TODO_WRITE, describe_todos, parse_todos
 from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch
@@ -106,6 +113,8 @@ class ToolCalls:
             return None
         if manifest.tool_name == READ_RESULT:
             return self._read_result
+        if manifest.tool_name == TODO_WRITE:
+            return self._write_todos
         return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
@@ -205,6 +214,15 @@ class ToolCalls:
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None
         return await (await self._batch(self._anchor, call)).run()
+
+    async def _write_todos(self, call: ToolCallPart) -> ToolResult:
+        """The list rests in the anchor: whoever stands on its path has it, and another branch has its own."""
+        assert self._anchor is not None
+        items = parse_todos(call.arguments_json)
+        self._context.writer.post(
+            *self._anchor.write_todos(items), self._anchor.event_write(todo_update=TodoUpdate(todos=items))
+        )
+        return ToolResult(content=describe_todos(items))
 
     async def _read_result(self, call: ToolCallPart) -> ToolResult:
         context = self._context
