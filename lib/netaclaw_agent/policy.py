@@ -26,7 +26,7 @@ from netaclaw.tool.v1.tool_pb2 import (
 )
 from netaclaw_agent.subagent_config import EffectiveSubagentConfig, SubagentSettings
 from netaclaw_agent.tool import BoundTool, Handler, ToolBox, ToolError
-from netaclaw_agent.tools import delegation, files, shell, todo
+from netaclaw_agent.tools import clarify, delegation, files, shell, todo
 from netaclaw_agent.tools.arguments import shown
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.results import clean, cut_middle
@@ -39,7 +39,10 @@ _PROXY = ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 _ALLOW = ToolApproval.TOOL_APPROVAL_ALLOW
 _CONFIG = "agent.subagent_config"
 
-_MAIN_ONLY = {todo.FAMILY: "The todo list is the main agent's; a subagent keeps none."}
+_MAIN_ONLY = {
+    clarify.FAMILY: "A subagent cannot ask the person: do what can be done without an answer.",
+    todo.FAMILY: "The todo list is the main agent's; a subagent keeps none.",
+}
 """Families of tools that no subagent has, with the reason."""
 
 _STRICTNESS = {

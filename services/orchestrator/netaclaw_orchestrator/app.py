@@ -33,11 +33,13 @@ from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.live_session import Services
 from netaclaw_orchestrator.owners import Owners
 from netaclaw_orchestrator.prelude import Preludes
+from netaclaw_orchestrator.questions import Patience
 from netaclaw_orchestrator.recovery import Recovery
 from netaclaw_orchestrator.service import ChatServicer
 from netaclaw_orchestrator.session_list import SessionList
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.settings import Settings
+from netaclaw_orchestrator.standing_approvals import QuestionReader
 from netaclaw_orchestrator.tools import ToolServicer
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.watch import Watcher
@@ -68,7 +70,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
         stack.push_async_callback(fetcher.close)
-        contents = Contents(reads)
+        contents, questions = Contents(reads), QuestionReader(reads)
         services = Services(
             instance_id=instance_id,
             journal=journal,
@@ -77,6 +79,8 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             preludes=Preludes(delegation),
             delegations=delegations,
             contents=contents,
+            questions=questions,
+            patience=Patience(settings.clarify_timeout_s, settings.approval_timeout_s),
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
@@ -94,7 +98,14 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         admission.start()
         stack.push_async_callback(admission.close)
         chat = ChatServicer(
-            turns, sessions, watcher, owners, commands=commands, delegations=delegations, admission=admission
+            turns,
+            sessions,
+            watcher,
+            owners,
+            commands=commands,
+            delegations=delegations,
+            questions=questions,
+            admission=admission,
         )
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)

@@ -18,7 +18,7 @@ from netaclaw_agent.models.ahead import CallAhead
 from netaclaw_agent.policy import Scene, main_policy, resolve
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler
-from netaclaw_agent.tools import delegation, todo
+from netaclaw_agent.tools import clarify, delegation, todo
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK
 from netaclaw_chassis.ids import new_id
@@ -26,8 +26,8 @@ from netaclaw_orchestrator.delegation.sources import Parent, allowed_presets
 
 MAX_PRELUDES = 256
 DELEGATE_TOOLS = frozenset({DELEGATE_TASK, DELEGATE_PARALLEL})
-OWN_FAMILIES = frozenset({delegation.FAMILY, todo.FAMILY})
-"""Tools that the orchestrator runs itself: they touch nothing but the journal and the runner."""
+OWN_FAMILIES = frozenset({clarify.FAMILY, delegation.FAMILY, todo.FAMILY})
+"""Tools that the orchestrator runs itself: they touch nothing but the journal, a person and the runner."""
 
 
 @dataclass(frozen=True, slots=True)

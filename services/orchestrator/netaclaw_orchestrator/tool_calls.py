@@ -12,13 +12,14 @@ from netaclaw.chat.v1.event_pb2 import (
     ToolCallStarted,
     ToolResultStreamed,
 )
-from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import ClarifyState, Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_agent.tools.clarify import CLARIFY, parse_clarify
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
 from netaclaw_agent.tools.todo import TODO_WRITE, describe_todos, parse_todos
 from netaclaw_agent.usage import add_usage
@@ -30,6 +31,7 @@ from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
+from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
 
 _UNRUN = {
@@ -55,6 +57,11 @@ class ToolCalls:
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
         context.host.on_output = self._streamed
+        self._own_handlers: dict[str, Handler] = {
+            READ_RESULT: self._read_result,
+            TODO_WRITE: self._write_todos,
+            CLARIFY: self._clarify,
+        }
         self.box = resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
         self.count = 0
         """Calls run so far."""
@@ -111,10 +118,9 @@ class ToolCalls:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         if not runs_here(manifest, route):
             return None
-        if manifest.tool_name == READ_RESULT:
-            return self._read_result
-        if manifest.tool_name == TODO_WRITE:
-            return self._write_todos
+        own = self._own_handlers.get(manifest.tool_name)
+        if own is not None:
+            return own
         return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
@@ -223,6 +229,18 @@ class ToolCalls:
             *self._anchor.write_todos(items), self._anchor.event_write(todo_update=TodoUpdate(todos=items))
         )
         return ToolResult(content=describe_todos(items))
+
+    async def _clarify(self, call: ToolCallPart) -> ToolResult:
+        asked = parse_clarify(call.arguments_json)
+        ended = await self._context.questions.clarify(self._asker(call), asked.text, asked.choices, asked.timeout_s)
+        if ended.state == ClarifyState.CLARIFY_STATE_ANSWERED:
+            return ToolResult(content=ended.answer)
+        return ToolResult(content="Nobody answered in time. Go on as well as you can without, or say what is open.")
+
+    def _asker(self, call: ToolCallPart) -> Asker:
+        assert self._anchor is not None
+        agent = self._context.agent
+        return Asker(self._anchor.entry_id, call, agent.agent_id, agent.name)
 
     async def _read_result(self, call: ToolCallPart) -> ToolResult:
         context = self._context

@@ -29,7 +29,7 @@ DELEGATES = ["delegate_parallel", "delegate_task", "read_result"]
 FILES = ["edit_file", "list_files", "read_file", "search_files", "write_file"]
 READS = FILES[1:-1]
 SHELL = ["edit_file", "list_files", "read_file", "run_shell", "search_files", "write_file"]
-MAIN_ONLY = ["todo_write"]
+MAIN_ONLY = ["clarify", "todo_write"]
 MAIN = sorted([*DELEGATES, *MAIN_ONLY])
 """What no subagent has."""
 LATER_TOOLS = (
