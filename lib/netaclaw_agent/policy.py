@@ -26,7 +26,7 @@ from netaclaw.tool.v1.tool_pb2 import (
 )
 from netaclaw_agent.subagent_config import EffectiveSubagentConfig, SubagentSettings
 from netaclaw_agent.tool import BoundTool, Handler, ToolBox, ToolError
-from netaclaw_agent.tools import delegation, files, shell
+from netaclaw_agent.tools import clarify, delegation, files, shell, todo
 from netaclaw_agent.tools.arguments import shown
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.results import clean, cut_middle
@@ -38,6 +38,12 @@ _WORKER_LOCAL = ToolRoute.TOOL_ROUTE_WORKER_LOCAL
 _PROXY = ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 _ALLOW = ToolApproval.TOOL_APPROVAL_ALLOW
 _CONFIG = "agent.subagent_config"
+
+_MAIN_ONLY = {
+    clarify.FAMILY: "A subagent cannot ask the person: do what can be done without an answer.",
+    todo.FAMILY: "The todo list is the main agent's; a subagent keeps none.",
+}
+"""Families of tools that no subagent has, with the reason."""
 
 _STRICTNESS = {
     SandboxMode.SANDBOX_MODE_OFF: 0,
@@ -224,6 +230,8 @@ def _against_delegation(
 ) -> Iterator[_Refusal]:
     if scene is Scene.SUBAGENT:
         yield from _against_child(manifest, settings)
+    elif scene is not Scene.SUPERVISOR and manifest.family in _MAIN_ONLY:
+        yield _Refusal("Only the agent of a conversation has it.", ("scene",))
     if manifest.family != delegation.FAMILY:
         return
     if scene in (Scene.CREW_MASTER, Scene.CREW_MEMBER):
@@ -239,6 +247,8 @@ def _against_child(manifest: ToolManifest, settings: SubagentSettings) -> Iterat
     # Depth is one whatever the settings say.
     if manifest.family == delegation.FAMILY:
         yield _Refusal("A subagent cannot delegate.", ("scene",))
+    if manifest.family in _MAIN_ONLY:
+        yield _Refusal(_MAIN_ONLY[manifest.family], ("scene",))
     if manifest.tool_name in settings.blocked_tool_names:
         yield _Refusal("Not available in subagents.", ("settings.subagent.blocked_tool_names",))
 

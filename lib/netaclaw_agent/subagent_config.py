@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw_agent.tools import delegation
+from netaclaw_agent.tools import clarify, delegation
 
 MAX_CONCURRENT = 32
 """Most children of one turn at once, whatever an agent asks for."""
@@ -34,7 +34,7 @@ class SubagentSettings:
     blocked_tool_names: tuple[str, ...] = (
         delegation.DELEGATE_TASK,
         delegation.DELEGATE_PARALLEL,
-        "clarify",
+        clarify.CLARIFY,
         "memory_save",
         "memory_recall",
     )

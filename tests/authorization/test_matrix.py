@@ -40,7 +40,7 @@ NOT_ADDRESSED = frozenset(
     | {"DeleteAllSessions"}
 )
 """Methods that name nothing that could be another's."""
-NOT_BUILT = frozenset({"RespondClarify", "Compact"})
+NOT_BUILT = frozenset({"Compact"})
 """They answer UNIMPLEMENTED to everybody who may call."""
 
 
@@ -169,6 +169,7 @@ async def serves_the_owner(house: House, way: str, method: MethodDescriptor) -> 
         "SteerSubagent": "NOT_FOUND",
         "RetractMessage": "NOT_FOUND",
         "ReadContent": "NOT_FOUND",
+        "RespondClarify": "NOT_FOUND",  # nothing was asked
         **dict.fromkeys(NOT_BUILT, "UNIMPLEMENTED"),
     }
     if method.name == "UpdateAgent" and way != WAYS[0]:

@@ -27,7 +27,7 @@ from tests.scenarios.test_tools_shell import session_of
 
 LATER = frozenset(
     {
-        *("skill_start", "skill_end", "todo_update", "clarify_request", "clarify_resolved"),
+        *("skill_start", "skill_end"),
         *("compaction_start", "compaction_done", "compaction_error", "process_event", "progress", "pong"),
         *("session_list_changed", "heartbeat"),  # of the stream, not of a session
     }
@@ -140,6 +140,8 @@ async def test_every_kind_of_event_and_part_reloads_as_it_was_seen_live(
             first = await say("think")
             await say('{"call": "list_files"}')
             await say('{"call": "read_file", "path": "nowhere"}')
+            await say('{"call": "todo_write", "todos": [{"text": "look around", "status": "in_progress"}]}')
+            await say('{"call": "clarify", "question": "What for?", "timeoutSeconds": 1}')
             await say('{"call": "run_shell", "command": "echo one; echo two"}')
             update = UpdateSessionRequest()
             update.session.session_id = session_id

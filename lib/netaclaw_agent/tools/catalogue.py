@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from netaclaw.tool.v1.tool_pb2 import ToolManifest
+from netaclaw_agent.tools.clarify import CLARIFY_TOOLS
 from netaclaw_agent.tools.delegation import DELEGATION_TOOLS
 from netaclaw_agent.tools.files import FILE_TOOLS
 from netaclaw_agent.tools.shell import SHELL_TOOLS
+from netaclaw_agent.tools.todo import TODO_TOOLS
 
 KNOWN_TOOLS: tuple[ToolManifest, ...] = tuple(
-    sorted((*DELEGATION_TOOLS, *FILE_TOOLS, *SHELL_TOOLS), key=lambda manifest: manifest.tool_name)
+    sorted(
+        (*CLARIFY_TOOLS, *DELEGATION_TOOLS, *FILE_TOOLS, *SHELL_TOOLS, *TODO_TOOLS),
+        key=lambda manifest: manifest.tool_name,
+    )
 )
 """In name order. Messages here are shared: never change them."""
 

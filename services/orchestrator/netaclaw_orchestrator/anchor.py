@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from netaclaw.chat.v1.event_pb2 import ChatEvent
@@ -14,6 +15,7 @@ from netaclaw.session.v1.entry_pb2 import (
     Message,
     MessageRole,
     Part,
+    TodoItem,
     ToolCallPart,
     ToolCallState,
     ToolResult,
@@ -116,6 +118,12 @@ class AnchorEntry:
             if part.WhichOneof("part") == "tool_call" and part.tool_call.call_id == call_id:
                 return part.tool_call
         raise KeyError(call_id)
+
+    def write_todos(self, items: Sequence[TodoItem]) -> list[Write]:
+        """Replace the todo list."""
+        del self.entry.assistant.todos[:]
+        self.entry.assistant.todos.extend(items)
+        return self.writes()
 
     def attach(self, batch_entry_id: str, call_id: str) -> Write:
         """Put a delegation's card right behind its call."""

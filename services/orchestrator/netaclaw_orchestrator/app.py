@@ -32,11 +32,13 @@ from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.live_session import Services
 from netaclaw_orchestrator.owners import Owners
 from netaclaw_orchestrator.prelude import Preludes
+from netaclaw_orchestrator.questions import Patience
 from netaclaw_orchestrator.recovery import Recovery
 from netaclaw_orchestrator.service import ChatServicer
 from netaclaw_orchestrator.session_list import SessionList
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.settings import Settings
+from netaclaw_orchestrator.standing_approvals import QuestionReader
 from netaclaw_orchestrator.tools import ToolServicer
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.watch import Watcher
@@ -64,7 +66,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
         stack.push_async_callback(fetcher.close)
-        contents = Contents(reads)
+        contents, questions = Contents(reads), QuestionReader(reads)
         services = Services(
             instance_id=instance_id,
             journal=journal,
@@ -73,6 +75,8 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             preludes=Preludes(delegation),
             delegations=delegations,
             contents=contents,
+            questions=questions,
+            patience=Patience(settings.clarify_timeout_s, settings.approval_timeout_s),
             idle_s=settings.idle_session_s,
         )
         sessions = Sessions(services, fetcher)
@@ -89,7 +93,14 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
         admission = await stack.enter_async_context(Admission(IdentityServiceStub(internal), sessions, limits))
         chat = ChatServicer(
-            turns, sessions, watcher, owners, commands=commands, delegations=delegations, admission=admission
+            turns,
+            sessions,
+            watcher,
+            owners,
+            commands=commands,
+            delegations=delegations,
+            questions=questions,
+            admission=admission,
         )
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)

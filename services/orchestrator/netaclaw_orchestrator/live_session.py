@@ -33,6 +33,8 @@ from netaclaw_orchestrator.journal import JournalWriter, translated
 from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall, Prelude, Preludes
 from netaclaw_orchestrator.publisher import Publisher
+from netaclaw_orchestrator.questions import Patience, Questions
+from netaclaw_orchestrator.standing_approvals import QuestionReader, StandingApprovals
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.turn import Turn, Waiting
@@ -60,6 +62,8 @@ class Services:
     preludes: Preludes
     delegations: DelegationReader
     contents: Contents
+    questions: QuestionReader
+    patience: Patience
     idle_s: float
 
 
@@ -76,6 +80,7 @@ class LiveSession:
         self.writer = JournalWriter(
             services.journal, publisher, owner_id=owner_id, session_id=session_id, generation=generation
         )
+        self._standing = StandingApprovals(services.questions, owner_id, session_id)
         self.turn: Turn | None = None
         self.host: ToolHost | None = None
         self.path: list[Entry] = []
@@ -115,7 +120,8 @@ class LiveSession:
             anchor = AnchorEntry(path.pop())
         calls = anchor.open_calls if anchor is not None else set()
         batches = await reads.batches(self.owner_id, self.session_id, claimed.turn_id, calls) if calls else {}
-        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches)
+        asked = await self._questions_of(claimed.turn_id) if calls else []
+        context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches, asked=asked)
         turn = Turn(context, path, anchor)
         self.turn = turn
         self.waiting = {each.request_id: _waiting(each) for each in claimed.queued}
@@ -186,6 +192,8 @@ class LiveSession:
         agent: Agent,
         presets: Sequence[Agent],
         batches: Mapping[str, LeftBehind] | None = None,
+        *,
+        asked: Sequence[Entry] = (),
     ) -> TurnContext:
         prelude = self._services.preludes.of(self.owner_id, agent, presets, session.workspace)
         policy = prelude.parent.policy
@@ -208,11 +216,22 @@ class LiveSession:
             runner=self._services.runner,
             models=self._services.models,
             host=self.host,
+            questions=Questions(
+                self.writer,
+                self._standing,
+                self._services.patience,
+                session_id=self.session_id,
+                turn_id=turn_id,
+                left_behind=asked,
+            ),
             delegations=self._services.delegations,
             contexts=self.contexts,
             batches=batches or {},
             on_taken=lambda request_id: self.waiting.pop(request_id, None),
         )
+
+    async def _questions_of(self, turn_id: str) -> list[Entry]:
+        return await self._services.questions.of_turn(self.owner_id, self.session_id, turn_id)
 
     async def _path(self, begun: BeginTurnResponse, request: BeginTurnRequest) -> list[Entry]:
         """The path before the turn: what is known here, and what the store added."""

@@ -18,13 +18,16 @@ from netaclaw_agent.models.ahead import CallAhead
 from netaclaw_agent.policy import Scene, main_policy, resolve
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tool import Handler
+from netaclaw_agent.tools import clarify, delegation, todo
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
-from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK, FAMILY
+from netaclaw_agent.tools.delegation import DELEGATE_PARALLEL, DELEGATE_TASK
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.sources import Parent, allowed_presets
 
 MAX_PRELUDES = 256
 DELEGATE_TOOLS = frozenset({DELEGATE_TASK, DELEGATE_PARALLEL})
+OWN_FAMILIES = frozenset({clarify.FAMILY, delegation.FAMILY, todo.FAMILY})
+"""Tools that the orchestrator runs itself: they touch nothing but the journal, a person and the runner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ class Preludes:
 
 
 def runs_here(manifest: ToolManifest, route: ToolRuntimeRoute) -> bool:
-    """Whether the main agent has a handler for the tool: delegation, or the session's tool host."""
-    if manifest.family == FAMILY:
+    """Whether the main agent has a handler for the tool: one of the orchestrator's, or the session's tool host."""
+    if manifest.family in OWN_FAMILIES:
         return True
     return manifest.needs_workspace and route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 

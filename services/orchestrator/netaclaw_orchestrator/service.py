@@ -24,7 +24,8 @@ from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, forwarded, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
-from netaclaw_orchestrator.validation import check_id, check_key, check_steer, check_watch, require_ids
+from netaclaw_orchestrator.standing_approvals import QuestionReader
+from netaclaw_orchestrator.validation import check_answer, check_id, check_key, check_steer, check_watch, require_ids
 from netaclaw_orchestrator.watch import Watcher
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -45,6 +46,7 @@ class ChatServicer(ChatServiceServicer):
         *,
         commands: SessionCommandServicer,
         delegations: DelegationReader,
+        questions: QuestionReader,
         admission: Admission,
     ) -> None:
         self._admission = admission
@@ -54,6 +56,7 @@ class ChatServicer(ChatServiceServicer):
         self._owners = owners
         self._commands = commands
         self._delegations = delegations
+        self._questions = questions
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         owner_id = calls.owner_id()
@@ -157,7 +160,18 @@ class ChatServicer(ChatServiceServicer):
         return pb.RetractMessageResponse()
 
     async def RespondClarify(self, request: pb.RespondClarifyRequest, context: Context) -> pb.RespondClarifyResponse:
-        raise not_built("RespondClarify")
+        check_answer(request)
+        owner = await self._other_owner(request.session_id, context)
+        if owner is not None:
+            with translated():
+                return await owner.RespondClarify(request, metadata=onward(calls.owner_id()))
+        live = self._sessions.get(request.session_id, calls.owner_id())
+        entry = None
+        if live is not None and live.turn is not None:
+            entry = await live.turn.answer_question(request.request_id, request.answer)
+        if entry is None:
+            raise await self._questions.not_open(calls.owner_id(), request.session_id, request.request_id)
+        return pb.RespondClarifyResponse(entry=entry)
 
     async def Compact(self, request: pb.CompactRequest, context: Context) -> pb.CompactResponse:
         raise not_built("Compact")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netaclaw_agent.tools.clarify import MAX_TIMEOUT_S
 from netaclaw_chassis.settings import var
 
 MAX_COUNT = 2**31 - 1
@@ -34,6 +35,10 @@ class Settings:
     """Running turns of one owner on this instance."""
     key_check_s: float = var("NETACLAW_KEY_CHECK_SECONDS", 15.0)
     """So often the keys of open streams are looked at; streams of a revoked one end then."""
+    clarify_timeout_s: int = var("NETACLAW_CLARIFY_TIMEOUT_SECONDS", 86_400)
+    """How long a question waits for a person, unless the call says how long."""
+    approval_timeout_s: int = var("NETACLAW_APPROVAL_TIMEOUT_SECONDS", 3_600)
+    """How long a call waits for a person's agreement; then silence denies."""
     subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
     subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
     """Children of one turn at once, for agents that say nothing themselves."""
@@ -72,5 +77,9 @@ class Settings:
             raise ValueError("NETACLAW_STREAMS_PER_OWNER and NETACLAW_TURNS_PER_OWNER must be at least 1")
         if not 0.05 <= self.key_check_s <= 45:
             raise ValueError("NETACLAW_KEY_CHECK_SECONDS must be from 0.05 to 45: revoked streams end within a minute")
+        if not 1 <= self.clarify_timeout_s <= MAX_TIMEOUT_S or not 1 <= self.approval_timeout_s <= MAX_TIMEOUT_S:
+            raise ValueError(
+                f"NETACLAW_CLARIFY_ and NETACLAW_APPROVAL_TIMEOUT_SECONDS must be from 1 to {MAX_TIMEOUT_S}"
+            )
         if not 1 <= self.subagent_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")

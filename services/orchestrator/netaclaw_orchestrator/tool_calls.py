@@ -6,15 +6,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from netaclaw.chat.v1.event_pb2 import ReceiptState, ToolCallCompleted, ToolCallStarted, ToolResultStreamed
-from netaclaw.session.v1.entry_pb2 import Entry, ToolCallPart, ToolCallState, ToolResult
+from netaclaw.chat.v1.event_pb2 import (
+    ReceiptState,
+    TodoUpdate,
+    ToolCallCompleted,
+    ToolCallStarted,
+    ToolResultStreamed,
+)
+from netaclaw.session.v1.entry_pb2 import ClarifyState, Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler, ToolError
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
+from netaclaw_agent.tools.clarify import CLARIFY, parse_clarify
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
+from netaclaw_agent.tools.todo import TODO_WRITE, describe_todos, parse_todos
 from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch, give_up
@@ -25,6 +33,7 @@ from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import ChildPlan, plan_children
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
+from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
 
 _UNRUN = {
@@ -50,6 +59,11 @@ class ToolCalls:
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
         context.host.on_output = self._streamed
+        self._own_handlers: dict[str, Handler] = {
+            READ_RESULT: self._read_result,
+            TODO_WRITE: self._write_todos,
+            CLARIFY: self._clarify,
+        }
         self.box = resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
         self.count = 0
         """Calls run so far."""
@@ -106,8 +120,9 @@ class ToolCalls:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         if not runs_here(manifest, route):
             return None
-        if manifest.tool_name == READ_RESULT:
-            return self._read_result
+        own = self._own_handlers.get(manifest.tool_name)
+        if own is not None:
+            return own
         return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
@@ -208,6 +223,27 @@ class ToolCalls:
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None
         return await (await self._batch(self._anchor, call)).run()
+
+    async def _write_todos(self, call: ToolCallPart) -> ToolResult:
+        """The list rests in the anchor: whoever stands on its path has it, and another branch has its own."""
+        assert self._anchor is not None
+        items = parse_todos(call.arguments_json)
+        self._context.writer.post(
+            *self._anchor.write_todos(items), self._anchor.event_write(todo_update=TodoUpdate(todos=items))
+        )
+        return ToolResult(content=describe_todos(items))
+
+    async def _clarify(self, call: ToolCallPart) -> ToolResult:
+        asked = parse_clarify(call.arguments_json)
+        ended = await self._context.questions.clarify(self._asker(call), asked.text, asked.choices, asked.timeout_s)
+        if ended.state == ClarifyState.CLARIFY_STATE_ANSWERED:
+            return ToolResult(content=ended.answer)
+        return ToolResult(content="Nobody answered in time. Go on as well as you can without, or say what is open.")
+
+    def _asker(self, call: ToolCallPart) -> Asker:
+        assert self._anchor is not None
+        agent = self._context.agent
+        return Asker(self._anchor.entry_id, call, agent.agent_id, agent.name)
 
     async def _read_result(self, call: ToolCallPart) -> ToolResult:
         context = self._context

@@ -127,6 +127,10 @@ class Turn:
         """Send a message to one child; None when this turn has no such task."""
         return await self._tools.steer_subagent(task_id, request_id, content)
 
+    async def answer_question(self, request_id: str, answer: str) -> Entry | None:
+        """As Questions.answer."""
+        return await self._context.questions.answer(request_id, answer)
+
     # --- the loop's port ---------------------------------------------------------------------------------------------
 
     async def call_model(self, transcript: Sequence[Message]) -> Message:
@@ -315,6 +319,7 @@ class Turn:
         self._unwritten = False
         await self._context.writer.append(
             *last,
+            *self._context.questions.close(),
             Write(turn_end=TurnEndWrite(turn_id=self.turn_id, outcome=outcome)),
             Write(event=EventWrite(event=event)),
         )

@@ -16,6 +16,7 @@ from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.prelude import EarlyCall, Prelude
 from netaclaw_orchestrator.publisher import Publisher
+from netaclaw_orchestrator.questions import Questions
 from netaclaw_orchestrator.tool_host import ToolHost
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -36,6 +37,7 @@ class TurnContext:
     runner: RunnerServiceAsyncStub
     models: ModelCatalogue
     host: ToolHost
+    questions: Questions
     delegations: DelegationReader
     contexts: ContextBuilder
     """The session's; a turn of its path begins where the last one ended."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, SteerSubagentRequest, WatchRequest
+from netaclaw.chat.v1.chat_service_pb2 import (
+    ChatRequest,
+    ExecuteChatRequest,
+    RespondClarifyRequest,
+    SteerSubagentRequest,
+    WatchRequest,
+)
 from netaclaw_chassis.errors import Violations
 from netaclaw_chassis.ids import is_id
 
 MAX_CONTENT_BYTES = 256 * 1024
 MAX_STEER_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 32 * 1024
+"""Longest answer to a question: it becomes a tool's result."""
 MAX_KEY_CHARS = 128
 MAX_NAME_CHARS = 100
 MAX_WATCH_TARGETS = 100
@@ -55,6 +63,18 @@ def check_steer(request: SteerSubagentRequest) -> None:
     size = len(request.content.encode())
     wrong.check(bool(request.content.strip()), "content", "must not be empty")
     wrong.check(size <= MAX_STEER_BYTES, "content", f"is {size} bytes long, but at most {MAX_STEER_BYTES} are allowed")
+    wrong.raise_if_any()
+
+
+def check_answer(request: RespondClarifyRequest) -> None:
+    """Raises InvalidRequest."""
+    wrong = Violations()
+    check_id(wrong, "session_id", request.session_id)
+    wrong.check(bool(request.request_id), "request_id", "must not be empty")
+    check_key(wrong, "request_id", request.request_id)
+    size = len(request.answer.encode())
+    wrong.check(bool(request.answer.strip()), "answer", "must not be empty")
+    wrong.check(size <= MAX_ANSWER_BYTES, "answer", f"is {size} bytes long, but at most {MAX_ANSWER_BYTES} are allowed")
     wrong.raise_if_any()
 
 

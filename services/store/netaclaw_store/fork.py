@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 import asyncpg
 
 from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw.session.v1.entry_pb2 import ENTRY_STATE_INTERRUPTED, ENTRY_STATE_STREAMING, Entry
+from netaclaw.session.v1.entry_pb2 import (
+    CLARIFY_STATE_CLOSED,
+    CLARIFY_STATE_OPEN,
+    ENTRY_STATE_INTERRUPTED,
+    ENTRY_STATE_STREAMING,
+    Entry,
+)
 from netaclaw.session.v1.subagent_pb2 import SubagentBatch
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
@@ -120,11 +126,23 @@ def _renamed(session_id: str, row: Row, copy: _Copy) -> Entry:
     elif body == "subagent_result":
         _rename_batch(entry.subagent_result.batch, known)
         entry.subagent_result.batch_entry_id = known.get(entry.subagent_result.batch_entry_id, "")
+    elif body == "clarify":
+        _settle_question(entry)
     elif body == "compaction":
         entry.compaction.first_kept_entry_id = known.get(entry.compaction.first_kept_entry_id, "")
     elif body == "branch_summary":
         entry.branch_summary.from_entry_id = known.get(entry.branch_summary.from_entry_id, "")
     return entry
+
+
+def _settle_question(entry: Entry) -> None:
+    """Nobody waits for an answer in the copy, and what was allowed for one session is not allowed for another."""
+    question = entry.clarify
+    question.request_id = entry.entry_id
+    if question.state == CLARIFY_STATE_OPEN:
+        question.state = CLARIFY_STATE_CLOSED
+    if question.HasField("approval") and question.answer == "always":
+        question.answer = "allow"
 
 
 def _rename_batch(batch: SubagentBatch, known: dict[str, str]) -> None:

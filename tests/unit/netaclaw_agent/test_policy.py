@@ -13,7 +13,6 @@ from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResul
 from netaclaw.tool.v1.tool_pb2 import (
     SandboxMode,
     ToolApproval,
-    ToolEffect,
     ToolManifest,
     ToolPolicy,
     ToolRoute,
@@ -30,10 +29,12 @@ DELEGATES = ["delegate_parallel", "delegate_task", "read_result"]
 FILES = ["edit_file", "list_files", "read_file", "search_files", "write_file"]
 READS = FILES[1:-1]
 SHELL = ["edit_file", "list_files", "read_file", "run_shell", "search_files", "write_file"]
+MAIN_ONLY = ["clarify", "todo_write"]
+MAIN = sorted([*DELEGATES, *MAIN_ONLY])
+"""What no subagent has."""
 LATER_TOOLS = (
     ToolManifest(tool_name="memory_save", needs_local_storage=True, family="memory"),
     ToolManifest(tool_name="run_command", needs_shell=True, family="process"),
-    ToolManifest(tool_name="todo_write", effect=ToolEffect.TOOL_EFFECT_IDEMPOTENT, family="todo"),
 )
 ALL = (*KNOWN_TOOLS, *LATER_TOOLS)
 STRICTNESS = [
@@ -87,13 +88,13 @@ def run(box: ToolBox, name: str, arguments: str = "{}") -> ToolCallPart:
 @pytest.mark.parametrize(
     ("scene", "agent", "tools"),
     [
-        (Scene.SUPERVISOR, Agent(), sorted([*DELEGATES, *FILES])),
-        (Scene.SUPERVISOR, Agent(subagent_config=SubagentConfig(enabled=False)), FILES),
+        (Scene.SUPERVISOR, Agent(), sorted([*MAIN, *FILES])),
+        (Scene.SUPERVISOR, Agent(subagent_config=SubagentConfig(enabled=False)), sorted([*FILES, *MAIN_ONLY])),
         (Scene.SUPERVISOR, Agent(tool_names=names("read_file", "delegate_task")), ["delegate_task", "read_file"]),
         (Scene.SUPERVISOR, Agent(tool_names=names()), []),
-        (Scene.SUPERVISOR, Agent(read_only=True), sorted([*DELEGATES, *READS])),
-        (Scene.SUPERVISOR, Agent(workspace_enabled=False), DELEGATES),
-        (Scene.SUPERVISOR, Agent(shell_enabled=True), sorted([*DELEGATES, *SHELL])),
+        (Scene.SUPERVISOR, Agent(read_only=True), sorted([*MAIN, *READS])),
+        (Scene.SUPERVISOR, Agent(workspace_enabled=False), MAIN),
+        (Scene.SUPERVISOR, Agent(shell_enabled=True), sorted([*MAIN, *SHELL])),
         (Scene.SUBAGENT, Agent(), FILES),
         (Scene.SUBAGENT, Agent(shell_enabled=True), SHELL),
         (Scene.CREW_MASTER, Agent(), FILES),
@@ -140,7 +141,7 @@ def test_a_read_only_agent_runs_commands_only_where_a_sandbox_is_certain() -> No
     refused = route_of(main(agent), "run_shell")
     assert list(refused.policy_sources) == ["agent.read_only", "agent.sandbox"]
     agent.sandbox = SandboxMode.SANDBOX_MODE_REQUIRED
-    assert enabled(main(agent)) == sorted([*DELEGATES, *READS, "run_shell"])
+    assert enabled(main(agent)) == sorted([*MAIN, *READS, "run_shell"])
 
 
 def test_the_main_agent_runs_nothing_in_a_worker_of_its_own() -> None:
@@ -193,7 +194,7 @@ def test_the_operator_can_switch_delegation_off_and_an_agent_can_switch_it_on_ag
 
 def test_without_a_workspace_there_are_no_file_tools_anywhere() -> None:
     policy = main_policy(Agent(), scene=Scene.SUPERVISOR, workspace="", settings=SETTINGS)
-    assert enabled(policy) == DELEGATES
+    assert enabled(policy) == MAIN
     assert enabled(child(Agent(), policy=policy)) == []
 
 
@@ -228,7 +229,7 @@ def test_an_empty_list_means_none_and_an_absent_one_inherits() -> None:
 def test_a_subagent_never_delegates_whatever_the_settings_say() -> None:
     config = effective_subagent_config(Agent(), SETTINGS)
     nothing_blocked = SubagentSettings(blocked_tool_names=())
-    policy = child_policy(main(Agent()), Agent(), config=config, requested=DELEGATES, settings=nothing_blocked)
+    policy = child_policy(main(Agent()), Agent(), config=config, requested=MAIN, settings=nothing_blocked)
     assert enabled(policy) == []
 
 
@@ -276,7 +277,7 @@ def test_a_child_is_never_wider_than_its_parent(
     above = main_policy(parent, scene=scene, workspace=workspace, settings=settings, known=ALL)
     config = effective_subagent_config(parent, settings)
     below = child_policy(above, preset, config=config, requested=requested, settings=settings, known=ALL)
-    assert set(enabled(below)) <= set(enabled(above)) - set(DELEGATES) - blocked
+    assert set(enabled(below)) <= set(enabled(above)) - set(MAIN) - blocked
     assert below.workspace in ("", above.workspace)
     assert below.read_only >= above.read_only
     assert below.shell <= above.shell

@@ -1725,7 +1725,11 @@ type ClarifyBody struct {
 	// Output only. Set when an effectful tool asks to run: the call to be approved.
 	Approval *ToolCallPart `protobuf:"bytes,7,opt,name=approval,proto3" json:"approval,omitempty"`
 	// Output only. The asking task, when a subagent's call asks.
-	TaskId        string `protobuf:"bytes,8,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,8,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Output only. The asking agent.
+	AgentId string `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Output only. Its name when it asked.
+	AgentName     string `protobuf:"bytes,10,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1812,6 +1816,20 @@ func (x *ClarifyBody) GetApproval() *ToolCallPart {
 func (x *ClarifyBody) GetTaskId() string {
 	if x != nil {
 		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ClarifyBody) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ClarifyBody) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
 	}
 	return ""
 }
@@ -2164,7 +2182,7 @@ const file_netaclaw_session_v1_entry_proto_rawDesc = "" +
 	"\x11BranchSummaryBody\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\"\n" +
 	"\rfrom_entry_id\x18\x02 \x01(\tR\vfromEntryId\x120\n" +
-	"\x05usage\x18\x03 \x01(\v2\x1a.netaclaw.session.v1.UsageR\x05usage\"\xc8\x02\n" +
+	"\x05usage\x18\x03 \x01(\v2\x1a.netaclaw.session.v1.UsageR\x05usage\"\x82\x03\n" +
 	"\vClarifyBody\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1a\n" +
@@ -2175,7 +2193,11 @@ const file_netaclaw_session_v1_entry_proto_rawDesc = "" +
 	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12=\n" +
 	"\bapproval\x18\a \x01(\v2!.netaclaw.session.v1.ToolCallPartR\bapproval\x12\x17\n" +
-	"\atask_id\x18\b \x01(\tR\x06taskId\"O\n" +
+	"\atask_id\x18\b \x01(\tR\x06taskId\x12\x19\n" +
+	"\bagent_id\x18\t \x01(\tR\aagentId\x12\x1d\n" +
+	"\n" +
+	"agent_name\x18\n" +
+	" \x01(\tR\tagentName\"O\n" +
 	"\bTodoItem\x12\x17\n" +
 	"\atodo_id\x18\x01 \x01(\tR\x06todoId\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +

@@ -270,7 +270,7 @@ type ToolManifest struct {
 	WritesFiles bool `protobuf:"varint,7,opt,name=writes_files,json=writesFiles,proto3" json:"writes_files,omitempty"`
 	// Output only. The tool keeps data of its own (todo, memory).
 	NeedsLocalStorage bool `protobuf:"varint,8,opt,name=needs_local_storage,json=needsLocalStorage,proto3" json:"needs_local_storage,omitempty"`
-	// Output only. The tool's family, for grouping on pages: files, shell, delegation, interaction, memory, skill, mcp.
+	// Output only. The tool's family, for grouping on pages: files, shell, delegation, todo, interaction, memory, skill, mcp.
 	Family        string `protobuf:"bytes,9,opt,name=family,proto3" json:"family,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -315,7 +315,7 @@ class BranchSummaryBody(_message.Message):
     def __init__(self, summary: _Optional[str] = ..., from_entry_id: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class ClarifyBody(_message.Message):
-    __slots__ = ("request_id", "question", "choices", "state", "answer", "expire_time", "approval", "task_id")
+    __slots__ = ("request_id", "question", "choices", "state", "answer", "expire_time", "approval", "task_id", "agent_id", "agent_name")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
@@ -324,6 +324,8 @@ class ClarifyBody(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     APPROVAL_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_NAME_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     choices: _containers.RepeatedScalarFieldContainer[str]
@@ -332,7 +334,9 @@ class ClarifyBody(_message.Message):
     expire_time: _timestamp_pb2.Timestamp
     approval: ToolCallPart
     task_id: str
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., state: _Optional[_Union[ClarifyState, str]] = ..., answer: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., approval: _Optional[_Union[ToolCallPart, _Mapping]] = ..., task_id: _Optional[str] = ...) -> None: ...
+    agent_id: str
+    agent_name: str
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., state: _Optional[_Union[ClarifyState, str]] = ..., answer: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., approval: _Optional[_Union[ToolCallPart, _Mapping]] = ..., task_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ...) -> None: ...
 
 class TodoItem(_message.Message):
     __slots__ = ("todo_id", "text", "status")

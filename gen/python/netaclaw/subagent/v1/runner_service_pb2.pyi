@@ -12,14 +12,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunCommand(_message.Message):
-    __slots__ = ("cancel", "steer", "proxy_tool_result")
+    __slots__ = ("cancel", "steer", "proxy_tool_result", "pause")
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     STEER_FIELD_NUMBER: _ClassVar[int]
     PROXY_TOOL_RESULT_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_FIELD_NUMBER: _ClassVar[int]
     cancel: _envelope_pb2.Cancel
     steer: _envelope_pb2.Steer
     proxy_tool_result: _envelope_pb2.ProxyToolResult
-    def __init__(self, cancel: _Optional[_Union[_envelope_pb2.Cancel, _Mapping]] = ..., steer: _Optional[_Union[_envelope_pb2.Steer, _Mapping]] = ..., proxy_tool_result: _Optional[_Union[_envelope_pb2.ProxyToolResult, _Mapping]] = ...) -> None: ...
+    pause: Pause
+    def __init__(self, cancel: _Optional[_Union[_envelope_pb2.Cancel, _Mapping]] = ..., steer: _Optional[_Union[_envelope_pb2.Steer, _Mapping]] = ..., proxy_tool_result: _Optional[_Union[_envelope_pb2.ProxyToolResult, _Mapping]] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ...) -> None: ...
+
+class Pause(_message.Message):
+    __slots__ = ("paused",)
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    paused: bool
+    def __init__(self, paused: _Optional[bool] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("start", "command")

@@ -77,7 +77,7 @@ export type ToolManifest = Message<"netaclaw.tool.v1.ToolManifest"> & {
   needsLocalStorage: boolean;
 
   /**
-   * Output only. The tool's family, for grouping on pages: files, shell, delegation, interaction, memory, skill, mcp.
+   * Output only. The tool's family, for grouping on pages: files, shell, delegation, todo, interaction, memory, skill, mcp.
    *
    * @generated from field: string family = 9;
    */
