@@ -34,6 +34,8 @@ class Settings:
     """Running turns of one owner on this instance."""
     key_check_s: float = var("NETACLAW_KEY_CHECK_SECONDS", 15.0)
     """So often the keys of open streams are looked at; streams of a revoked one end then."""
+    compaction_threshold: float = var("NETACLAW_COMPACTION_THRESHOLD", 0.8)
+    """Part of the model's window from which on a context is compacted; 0: after an overflow only."""
     subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
     subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
     """Children of one turn at once, for agents that say nothing themselves."""
@@ -53,6 +55,8 @@ class Settings:
     """Of all children of one delegation; 0: no limit."""
 
     def __post_init__(self) -> None:
+        if not (self.compaction_threshold == 0 or 0.1 <= self.compaction_threshold <= 1):
+            raise ValueError("NETACLAW_COMPACTION_THRESHOLD must be 0 or from 0.1 to 1")
         if not 1 <= self.subagent_max_concurrent <= 32:
             raise ValueError("NETACLAW_SUBAGENT_MAX_CONCURRENT must be from 1 to 32")
         if not 1 <= self.subagent_max_per_turn <= 10_000:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, SteerSubagentRequest, WatchRequest
+from netaclaw.chat.v1.chat_service_pb2 import (
+    ChatRequest,
+    CompactRequest,
+    ExecuteChatRequest,
+    SteerSubagentRequest,
+    WatchRequest,
+)
 from netaclaw_chassis.errors import Violations
 from netaclaw_chassis.ids import is_id
 
 MAX_CONTENT_BYTES = 256 * 1024
 MAX_STEER_BYTES = 64 * 1024
+MAX_INSTRUCTIONS_CHARS = 4_000
 MAX_KEY_CHARS = 128
 MAX_NAME_CHARS = 100
 MAX_WATCH_TARGETS = 100
@@ -55,6 +62,15 @@ def check_steer(request: SteerSubagentRequest) -> None:
     size = len(request.content.encode())
     wrong.check(bool(request.content.strip()), "content", "must not be empty")
     wrong.check(size <= MAX_STEER_BYTES, "content", f"is {size} bytes long, but at most {MAX_STEER_BYTES} are allowed")
+    wrong.raise_if_any()
+
+
+def check_compact(request: CompactRequest) -> None:
+    """Raises InvalidRequest."""
+    wrong = Violations()
+    check_id(wrong, "session_id", request.session_id)
+    fits = len(request.instructions) <= MAX_INSTRUCTIONS_CHARS
+    wrong.check(fits, "instructions", f"are longer than {MAX_INSTRUCTIONS_CHARS} characters")
     wrong.raise_if_any()
 
 
