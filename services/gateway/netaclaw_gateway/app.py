@@ -23,6 +23,7 @@ from netaclaw_gateway.grpcweb.bridge import WebBridge
 from netaclaw_gateway.identity import Gate
 from netaclaw_gateway.limits import RequestLimit
 from netaclaw_gateway.origins import OriginPolicy
+from netaclaw_gateway.pages import Pages
 from netaclaw_gateway.settings import Settings
 from netaclaw_gateway.upstreams import Routes, Upstream
 from netaclaw_gateway.web_server import WebServer
@@ -36,7 +37,8 @@ _GRACE_S = 0.5
 
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[Ports]:
-    """Serve the upstreams' public services until the context is left: gRPC, gRPC-Web, and a proxy's questions.
+    """Serve the upstreams' public services until the context is left: gRPC, gRPC-Web and the page, and a proxy's
+    questions.
 
     Raises StartError when a port is in use; and on any address but a loopback one, when no API key exists.
     """
@@ -58,7 +60,7 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
         origins = OriginPolicy(local=local, origins=settings.origins, hosts=settings.hosts)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         server = GrpcServer(host, settings.port, (), handlers=(Bridge(routes, gate),), reflect=routes.names)
-        web = WebServer(WebBridge(routes, gate, origins), settings.host, settings.web_port)
+        web = WebServer(WebBridge(routes, gate, origins, Pages()), settings.host, settings.web_port)
         authz = WebServer(Authz(routes, gate, origins), "127.0.0.1", settings.authz_port)
         try:
             await server.start()
