@@ -8,7 +8,7 @@ import {
 } from "@netaclaw/client";
 import { WhenBusy } from "@netaclaw/client/gen/netaclaw/chat/v1/chat_service_pb";
 import { ReceiptState, type TokenUpdate } from "@netaclaw/client/gen/netaclaw/chat/v1/event_pb";
-import { type Entry, EntryKind, EntryState, type Session } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
+import { type Entry, EntryState, type Session } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
 import { defineStore } from "pinia";
 import { computed, ref, shallowReactive, shallowRef } from "vue";
 
@@ -46,7 +46,7 @@ export const useChat = defineStore("chat", () => {
   const stoppingTasks = ref<ReadonlySet<string>>(new Set());
   const compacting = ref(false);
   const compactionError = ref("");
-  const endedTurnId = ref("");
+  const runningTurnId = ref("");
   /** Entry to continue from; empty: the leaf. */
   const from = ref("");
   /** When something last came for a task, in milliseconds since 1970. */
@@ -55,13 +55,7 @@ export const useChat = defineStore("chat", () => {
   let open: SessionStore | undefined;
 
   const tree = computed(() => treeOf(containers.entries, leafEntryId.value));
-  const running = computed(() => {
-    for (const entry of containers.entries.values()) {
-      if (entry.kind === EntryKind.ASSISTANT && entry.state === EntryState.STREAMING) return true;
-    }
-    const named = session.value?.runningTurnId;
-    return Boolean(named && named !== endedTurnId.value);
-  });
+  const running = computed(() => Boolean(runningTurnId.value));
   const openQuestions = computed(() =>
     [...containers.entries.values()].filter((entry) => entry.body.case === "clarify" && entry.body.value.state === 1),
   );
@@ -81,7 +75,7 @@ export const useChat = defineStore("chat", () => {
     open?.close();
     open = undefined;
     for (const map of [containers.entries, containers.drafts, containers.toolOutputs, heard]) map.clear();
-    sessionId.value = leafEntryId.value = from.value = compactionError.value = "";
+    sessionId.value = leafEntryId.value = from.value = compactionError.value = runningTurnId.value = "";
     session.value = tokens.value = failure.value = undefined;
     waiting.value = [];
     stopping.value = sending.value = compacting.value = false;
@@ -94,10 +88,14 @@ export const useChat = defineStore("chat", () => {
     leafEntryId.value = store.view.leafEntryId;
     session.value = store.view.session;
     tokens.value = store.view.tokens;
+    if (change.kind === "reset") runningTurnId.value = store.view.session.runningTurnId;
     if (change.kind === "event") {
       const { event, taskId } = change.event;
       if (taskId) heard.set(taskId, Date.now());
       switch (event.case) {
+        case "sessionEntryAdded":
+          if (event.value.entry?.state === EntryState.STREAMING) runningTurnId.value = change.event.turnId;
+          break;
         case "messageReceipt":
           receipt(event.value.requestId, event.value.state);
           break;
@@ -114,7 +112,7 @@ export const useChat = defineStore("chat", () => {
           break;
         case "done":
         case "error":
-          endedTurnId.value = change.event.turnId;
+          if (runningTurnId.value === change.event.turnId) runningTurnId.value = "";
           stopping.value = false;
           stoppingTasks.value = new Set();
           break;
