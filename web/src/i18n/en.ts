@@ -247,7 +247,6 @@ export const en = {
     main: "Main agent",
     subagent: "Subagents",
     agent: "Agent",
-    default: "Default agent",
     diagnostics: "Why",
     fix: "To change that: {fix}",
     effects: { unknown: "not stated", pure: "reads only", idempotent: "repeatable", effectful: "has effects" },

@@ -245,7 +245,6 @@ export const zh: typeof en = {
     main: "主智能体",
     subagent: "子智能体",
     agent: "智能体",
-    default: "默认智能体",
     diagnostics: "原因",
     fix: "若要更改：{fix}",
     effects: { unknown: "未说明", pure: "只读", idempotent: "可重复", effectful: "有影响" },
