@@ -105,6 +105,10 @@ test-browser: $(STAMP) $(TS_STAMP) web ## Delegated turns and the web page in a 
 test-web: web ## The page's own logic, on recorded turns
 	cd $(WEB) && npm test --silent
 
+.PHONY: screenshots
+screenshots: $(STAMP) web ## Pictures of the page's main states, light and dark, at 390 and 1280 px (in .cache/screenshots)
+	NETACLAW_SCREENSHOTS=.cache/screenshots $(BIN)/python -m pytest tests/browser/test_screenshots.py $(ARGS)
+
 .PHONY: test-polyglot
 test-polyglot: $(STAMP) ## Build the clients of every language, run their tests, and their examples with cuts
 	@$(call with,node,the TypeScript client is not tested,$(MAKE) --no-print-directory $(TS_STAMP) && cd $(TS) && npm test --silent && npm run --silent build)

@@ -21,5 +21,5 @@ export default defineConfig({
   },
   worker: { format: "es" },
   server: { proxy: { "^/netaclaw\\.": process.env.NETACLAW_WEB ?? "http://127.0.0.1:7405" } },
-  test: { environment: "happy-dom", include: ["tests/**/*.test.ts"] },
+  test: { environment: "jsdom", include: ["tests/**/*.test.ts"] },
 });

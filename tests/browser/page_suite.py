@@ -113,7 +113,6 @@ def page_suite(directory: Path) -> Iterator[PageSuite]:
 def begin(page: Page, suite: PageSuite) -> None:
     """A new chat on the workspace with files."""
     page.goto(suite.url)
-    expect(page.locator("[data-workspace]"), page.locator(".notices").all_inner_texts()).to_be_visible()  # XX
     page.locator("[data-workspace]").select_option("files")
 
 

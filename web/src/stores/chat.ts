@@ -8,7 +8,7 @@ import {
 } from "@netaclaw/client";
 import { WhenBusy } from "@netaclaw/client/gen/netaclaw/chat/v1/chat_service_pb";
 import { ReceiptState, type TokenUpdate } from "@netaclaw/client/gen/netaclaw/chat/v1/event_pb";
-import { type Entry, EntryState, type Session } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
+import { type Entry, EntryKind, EntryState, type Session } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
 import { defineStore } from "pinia";
 import { computed, ref, shallowReactive, shallowRef } from "vue";
 
@@ -16,6 +16,7 @@ import { client, feed } from "../connection";
 import { isOpen, taskWord } from "../model/states";
 import { cardsOf, treeOf } from "../model/transcript";
 import { useNotices } from "./notices";
+import { useSessions } from "./sessions";
 
 /** A message that was sent while a turn was running, until it is taken in. */
 export interface Waiting {
@@ -29,6 +30,7 @@ type Listener = (change: StoreChange) => void;
 /** The session on the page. One at a time; what it shows comes from its tree and its events alone. */
 export const useChat = defineStore("chat", () => {
   const notices = useNotices();
+  const sessions = useSessions();
   const containers = {
     entries: shallowReactive(new Map<string, Entry>()),
     drafts: shallowReactive(new Map<string, Draft>()),
@@ -94,7 +96,12 @@ export const useChat = defineStore("chat", () => {
       if (taskId) heard.set(taskId, Date.now());
       switch (event.case) {
         case "sessionEntryAdded":
-          if (event.value.entry?.state === EntryState.STREAMING) runningTurnId.value = change.event.turnId;
+          if (event.value.entry?.state === EntryState.STREAMING || event.value.entry?.kind === EntryKind.USER) {
+            runningTurnId.value = change.event.turnId;
+          }
+          break;
+        case "sessionUpdated":
+          sessions.refreshSoon();
           break;
         case "messageReceipt":
           receipt(event.value.requestId, event.value.state);
@@ -113,6 +120,7 @@ export const useChat = defineStore("chat", () => {
         case "done":
         case "error":
           if (runningTurnId.value === change.event.turnId) runningTurnId.value = "";
+          sessions.refreshSoon();
           stopping.value = false;
           stoppingTasks.value = new Set();
           break;

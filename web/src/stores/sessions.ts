@@ -7,6 +7,7 @@ import { millis } from "../model/figures";
 import { useNotices } from "./notices";
 
 const SEARCH_AFTER_MS = 200;
+const REFRESH_AFTER_MS = 700;
 
 /** The caller's sessions, last changed first, kept current by the feed. */
 export const useSessions = defineStore("sessions", () => {
@@ -23,16 +24,16 @@ export const useSessions = defineStore("sessions", () => {
     [...known.value.values()].sort((a, b) => (millis(b.updateTime) ?? 0) - (millis(a.updateTime) ?? 0)),
   );
 
-  /** Read the first page, or the next one. */
-  async function load(more = false): Promise<void> {
+  /** Read the first page, or the next one; a refresh keeps what else is shown. */
+  async function load(more = false, refresh = false): Promise<void> {
     const mine = ++asked;
     const request = { query: query.value.trim(), pageToken: more ? nextPage.value : "" };
     await notices.attempt(async () => {
       const page = await client.sessions.listSessions(request);
       if (mine !== asked) return; // another question was asked meanwhile
-      const kept = more ? [...known.value] : [];
+      const kept = more || refresh ? [...known.value] : [];
       known.value = new Map([...kept, ...page.sessions.map((session) => [session.sessionId, session] as const)]);
-      nextPage.value = page.nextPageToken;
+      if (!refresh) nextPage.value = page.nextPageToken;
       loaded.value = true;
     });
   }
@@ -56,6 +57,12 @@ export const useSessions = defineStore("sessions", () => {
     timer = setTimeout(() => void load(), SEARCH_AFTER_MS);
   }
 
+  /** Changes of the list are live: what happened while the stream was made again is read. */
+  function refreshSoon(): void {
+    clearTimeout(timer);
+    timer = setTimeout(() => void load(false, true), REFRESH_AFTER_MS);
+  }
+
   function put(session: Session | undefined): void {
     if (session) known.value = new Map(known.value).set(session.sessionId, session);
   }
@@ -67,9 +74,9 @@ export const useSessions = defineStore("sessions", () => {
   }
 
   function rename(session: Session, title: string): Promise<boolean> {
-    const { sessionId, etag } = session;
+    const { sessionId } = session;
     return notices.attempt(async () => {
-      const changed = { session: { sessionId, title }, updateMask: { paths: ["title"] }, etag };
+      const changed = { session: { sessionId, title }, updateMask: { paths: ["title"] } };
       put((await client.commands.updateSession(changed)).session);
     });
   }
@@ -83,5 +90,5 @@ export const useSessions = defineStore("sessions", () => {
     });
   }
 
-  return { list, query, loaded, nextPage, load, follow, search, make, rename, remove };
+  return { list, query, loaded, nextPage, load, follow, refreshSoon, search, make, rename, remove };
 });
