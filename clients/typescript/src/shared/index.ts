@@ -37,6 +37,8 @@ class PortFeed implements Feed {
   private readonly lock = `netaclaw-${crypto.randomUUID()}`;
   private release: () => void = () => undefined;
   private next = 1;
+  /** What was to be said before the worker knows this tab; undefined afterwards. */
+  private early: ToWorker[] | undefined = [];
   private readonly onHide = (event: PageTransitionEvent) => {
     if (!event.persisted) this.close();
   };
@@ -49,7 +51,7 @@ class PortFeed implements Feed {
     // The worker asks for the same lock: it is granted when this tab is gone, however it went.
     const held = new Promise<void>((resolve) => (this.release = resolve));
     const locks = globalThis.navigator?.locks;
-    const hello = () => this.tell({ kind: "hello", options, lock: this.lock });
+    const hello = () => this.greet(options);
     if (locks) void locks.request(this.lock, () => (hello(), held));
     else hello();
     this.alive = setInterval(() => this.tell({ kind: "alive" }), ALIVE_EVERY_MS);
@@ -102,7 +104,15 @@ class PortFeed implements Feed {
     }
   }
 
+  /** `hello` comes first; the lock is granted a moment later than the page begins to ask. */
+  private greet(options: ConnectOptions): void {
+    const early = this.early ?? [];
+    this.early = undefined;
+    for (const message of [{ kind: "hello" as const, options, lock: this.lock }, ...early]) this.tell(message);
+  }
+
   private tell(message: ToWorker): void {
-    this.port.postMessage(message);
+    if (this.early) this.early.push(message);
+    else this.port.postMessage(message);
   }
 }

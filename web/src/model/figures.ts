@@ -1,0 +1,48 @@
+/** Times and numbers for people, in the language of the page. */
+interface Stamp {
+  readonly seconds: bigint;
+  readonly nanos: number;
+}
+
+/** Milliseconds since 1970, or undefined. */
+export function millis(stamp: Stamp | undefined): number | undefined {
+  return stamp ? Number(stamp.seconds) * 1000 + stamp.nanos / 1e6 : undefined;
+}
+
+/** `0.4 s`, `14 s`, `2 min 05 s`. */
+export function duration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+}
+
+/** `850`, `1.2k`, `34k`. */
+export function compact(count: bigint | number, language: string): string {
+  return new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }).format(count);
+}
+
+/** Millionths of the catalogue's currency, which has no name here. */
+export function money(micros: bigint, language: string): string {
+  return new Intl.NumberFormat(language, { maximumSignificantDigits: 2 }).format(Number(micros) / 1e6);
+}
+
+export function bytes(size: bigint | number, language: string): string {
+  return new Intl.NumberFormat(language, { style: "unit", unit: "kilobyte", maximumFractionDigits: 0 }).format(
+    Math.max(1, Number(size) / 1024),
+  );
+}
+
+export function clock(ms: number, language: string): string {
+  return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(ms);
+}
+
+/** Today's times, other days' dates. */
+export function when(ms: number, language: string, now = Date.now()): string {
+  const today = new Date(now).toDateString() === new Date(ms).toDateString();
+  const options: Intl.DateTimeFormatOptions = today
+    ? { hour: "2-digit", minute: "2-digit" }
+    : { month: "short", day: "numeric" };
+  return new Intl.DateTimeFormat(language, options).format(ms);
+}

@@ -1,0 +1,215 @@
+import {
+  type Draft,
+  draftKey,
+  SessionStore,
+  type SessionStatus,
+  type StoreChange,
+  type ToolOutput,
+} from "@netaclaw/client";
+import { WhenBusy } from "@netaclaw/client/gen/netaclaw/chat/v1/chat_service_pb";
+import { ReceiptState, type TokenUpdate } from "@netaclaw/client/gen/netaclaw/chat/v1/event_pb";
+import { type Entry, EntryKind, EntryState, type Session } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
+import { defineStore } from "pinia";
+import { computed, ref, shallowReactive, shallowRef } from "vue";
+
+import { client, feed } from "../connection";
+import { isOpen, taskWord } from "../model/states";
+import { cardsOf, treeOf } from "../model/transcript";
+import { useNotices } from "./notices";
+import { useSessions } from "./sessions";
+
+/** A message that was sent while a turn was running, until it is taken in. */
+export interface Waiting {
+  readonly requestId: string;
+  readonly text: string;
+  readonly state: "sending" | "queued" | "missed";
+}
+
+type Listener = (change: StoreChange) => void;
+
+/** The session on the page. One at a time; what it shows comes from its tree and its events alone. */
+export const useChat = defineStore("chat", () => {
+  const notices = useNotices();
+  const sessions = useSessions();
+  const containers = {
+    entries: shallowReactive(new Map<string, Entry>()),
+    drafts: shallowReactive(new Map<string, Draft>()),
+    toolOutputs: shallowReactive(new Map<string, ToolOutput>()),
+  };
+  const sessionId = ref("");
+  const status = ref<SessionStatus>("loading");
+  const failure = shallowRef<unknown>();
+  const leafEntryId = ref("");
+  const session = shallowRef<Session>();
+  const tokens = shallowRef<TokenUpdate>();
+  const waiting = ref<Waiting[]>([]);
+  const stopping = ref(false);
+  const sending = ref(false);
+  const stoppingTasks = ref<ReadonlySet<string>>(new Set());
+  const compacting = ref(false);
+  const compactionError = ref("");
+  const runningTurnId = ref("");
+  /** Entry to continue from; empty: the leaf. */
+  const from = ref("");
+  /** When something last came for a task, in milliseconds since 1970. */
+  const heard = shallowReactive(new Map<string, number>());
+  const listeners = new Set<Listener>();
+  let open: SessionStore | undefined;
+
+  const tree = computed(() => treeOf(containers.entries, leafEntryId.value));
+  const running = computed(() => Boolean(runningTurnId.value));
+  const openQuestions = computed(() =>
+    [...containers.entries.values()].filter((entry) => entry.body.case === "clarify" && entry.body.value.state === 1),
+  );
+
+  async function show(id: string): Promise<void> {
+    if (open && sessionId.value === id) return;
+    leave();
+    sessionId.value = id;
+    if (!id) return;
+    const store = (open = new SessionStore({ client, feed, sessionId: id, containers }));
+    status.value = "loading";
+    store.subscribe((change) => open === store && changed(store, change));
+    await store.open();
+  }
+
+  function leave(): void {
+    open?.close();
+    open = undefined;
+    for (const map of [containers.entries, containers.drafts, containers.toolOutputs, heard]) map.clear();
+    sessionId.value = leafEntryId.value = from.value = compactionError.value = runningTurnId.value = "";
+    session.value = tokens.value = failure.value = undefined;
+    waiting.value = [];
+    stopping.value = sending.value = compacting.value = false;
+    stoppingTasks.value = new Set();
+  }
+
+  function changed(store: SessionStore, change: StoreChange): void {
+    status.value = store.status;
+    failure.value = store.error;
+    leafEntryId.value = store.view.leafEntryId;
+    session.value = store.view.session;
+    tokens.value = store.view.tokens;
+    if (change.kind === "reset") runningTurnId.value = store.view.session.runningTurnId;
+    if (change.kind === "event") {
+      const { event, taskId } = change.event;
+      if (taskId) heard.set(taskId, Date.now());
+      switch (event.case) {
+        case "sessionEntryAdded":
+          if (event.value.entry?.state === EntryState.STREAMING || event.value.entry?.kind === EntryKind.USER) {
+            runningTurnId.value = change.event.turnId;
+          }
+          break;
+        case "sessionUpdated":
+          sessions.refreshSoon();
+          break;
+        case "messageReceipt":
+          receipt(event.value.requestId, event.value.state);
+          break;
+        case "compactionStart":
+          compacting.value = true;
+          compactionError.value = "";
+          break;
+        case "compactionDone":
+          compacting.value = false;
+          break;
+        case "compactionError":
+          compacting.value = false;
+          compactionError.value = event.value.message;
+          break;
+        case "done":
+        case "error":
+          if (runningTurnId.value === change.event.turnId) runningTurnId.value = "";
+          sessions.refreshSoon();
+          stopping.value = false;
+          stoppingTasks.value = new Set();
+          break;
+      }
+    }
+    for (const listener of listeners) listener(change);
+  }
+
+  function receipt(requestId: string, state: ReceiptState): void {
+    const word = state === ReceiptState.QUEUED ? "queued" : state === ReceiptState.MISSED ? "missed" : undefined;
+    waiting.value = waiting.value.flatMap((message) =>
+      message.requestId !== requestId ? [message] : word ? [{ ...message, state: word }] : [],
+    );
+  }
+
+  /** Send a message; a running turn is steered or waited for. False when it was not accepted. */
+  async function send(text: string, whenBusy: WhenBusy = WhenBusy.ENQUEUE, leaf = from.value): Promise<boolean> {
+    const store = open;
+    if (!store) return false;
+    const requestId = crypto.randomUUID();
+    const busy = running.value;
+    if (busy) waiting.value = [...waiting.value, { requestId, text, state: "sending" }];
+    sending.value = !busy;
+    const more = { requestId, whenBusy: busy ? whenBusy : WhenBusy.REJECT, ...(leaf ? { leafEntryId: leaf } : {}) };
+    const accepted = await notices.attempt(() => store.send(text, more));
+    sending.value = false;
+    if (!accepted) waiting.value = waiting.value.filter((message) => message.requestId !== requestId);
+    if (accepted && open === store) from.value = "";
+    return accepted;
+  }
+
+  async function retract(requestId: string): Promise<void> {
+    await notices.attempt(() => client.chat.retractMessage({ sessionId: sessionId.value, requestId }));
+  }
+
+  function forgetWaiting(requestId: string): void {
+    waiting.value = waiting.value.filter((message) => message.requestId !== requestId);
+  }
+
+  async function stop(): Promise<void> {
+    stopping.value = true;
+    const stopped = await notices.attempt(() => client.chat.cancelTurn({ sessionId: sessionId.value }));
+    if (!stopped) stopping.value = false;
+  }
+
+  async function stopTask(taskId: string): Promise<void> {
+    stoppingTasks.value = new Set(stoppingTasks.value).add(taskId);
+    await notices.attempt(() => client.chat.cancelSubagent({ sessionId: sessionId.value, taskId }));
+    const rest = new Set(stoppingTasks.value);
+    rest.delete(taskId);
+    stoppingTasks.value = rest;
+  }
+
+  async function switchTo(leaf: string): Promise<void> {
+    await notices.attempt(() => client.commands.switchLeaf({ sessionId: sessionId.value, leafEntryId: leaf }));
+  }
+
+  function draftOf(entryId: string, taskId = ""): Draft | undefined {
+    return containers.drafts.get(draftKey(entryId, taskId));
+  }
+
+  function onChange(listener: Listener): () => void {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  const runningTasks = computed(() => {
+    const tasks = [...tree.value.attachments.values()]
+      .flatMap((list) => cardsOf(list))
+      .flatMap(({ batch }) => batch.items);
+    return tasks.filter((task) => isOpen(taskWord(task.state)));
+  });
+
+  return {
+    ...{
+      containers,
+      sessionId,
+      status,
+      failure,
+      leafEntryId,
+      session,
+      tokens,
+      waiting,
+      stopping,
+      sending,
+      from,
+      heard,
+    },
+    ...{ stoppingTasks, compacting, compactionError, tree, running, openQuestions, runningTasks },
+    ...{ show, leave, send, retract, forgetWaiting, stop, stopTask, switchTo, draftOf, onChange },
+  };
+});
