@@ -8,7 +8,7 @@ import grpc
 
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
 from netaclaw.tool.v1 import tool_service_pb2 as pb
-from netaclaw.tool.v1.tool_pb2 import ToolDiagnostic, ToolProfile, ToolProfileItem, ToolRoute
+from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolDiagnostic, ToolProfile, ToolProfileItem, ToolRoute
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceServicer
 from netaclaw_agent.policy import Scene, child_policy, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
@@ -59,5 +59,8 @@ class ToolServicer(ToolServiceServicer):
             profile.items.append(ToolProfileItem(manifest=manifest, main_route=route, subagent_route=child_route))
             if route.route == ToolRoute.TOOL_ROUTE_DISABLED:
                 fix = f"change {route.policy_sources[0]}" if route.policy_sources else ""
+                profile.diagnostics.append(ToolDiagnostic(tool_name=manifest.tool_name, message=route.reason, fix=fix))
+            elif route.approval == ToolApproval.TOOL_APPROVAL_ASK:
+                fix = f'answer "always" in a session, or change {route.policy_sources[0]}'
                 profile.diagnostics.append(ToolDiagnostic(tool_name=manifest.tool_name, message=route.reason, fix=fix))
         return pb.GetToolProfileResponse(profile=profile)
