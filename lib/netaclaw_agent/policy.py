@@ -37,6 +37,7 @@ _DISABLED = ToolRoute.TOOL_ROUTE_DISABLED
 _WORKER_LOCAL = ToolRoute.TOOL_ROUTE_WORKER_LOCAL
 _PROXY = ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
 _ALLOW = ToolApproval.TOOL_APPROVAL_ALLOW
+_ASK = ToolApproval.TOOL_APPROVAL_ASK
 _CONFIG = "agent.subagent_config"
 
 _MAIN_ONLY = {
@@ -96,7 +97,9 @@ def main_policy(
             *_against_inputs(manifest, policy, "agent"),
             *_against_approval(manifest, agent, "agent"),
         ]
-        policy.routes.append(_route(manifest, _PROXY, against, reason="Runs on the main side.", source="agent"))
+        asks = "agent.approvals" if _asks(manifest, agent) else ""
+        reason = "Runs on the main side."
+        policy.routes.append(_route(manifest, _PROXY, against, reason=reason, source="agent", asks=asks))
     return policy
 
 
@@ -135,7 +138,12 @@ def child_policy(
             *_against_inputs(manifest, policy, "child"),
             *_against_approval(manifest, child, "child"),
         ]
-        policy.routes.append(_child_route(manifest, against))
+        asks = ""
+        if _asks(manifest, child):
+            asks = "child.approvals"
+        elif name in parent_routes and parent_routes[name].approval == _ASK:
+            asks = "parent"
+        policy.routes.append(_child_route(manifest, against, asks, as_free=_as_free(policy, parent)))
     names = {manifest.tool_name for manifest in known}
     policy.routes.extend(_unknown_route(name) for name in dict.fromkeys(requested or ()) if name not in names)
     return policy
@@ -163,7 +171,7 @@ def resolve(
         if route.route == _DISABLED:
             refused[name] = route
             continue
-        against = list(_against_inputs(manifest, policy, "policy"))
+        against = [*_against_inputs(manifest, policy, "policy"), *_against_local_approval(route)]
         handler = None if against else bind(manifest, route)
         if handler is None:
             missing = [_Refusal("Nothing here can run this tool.", ("runtime",))]
@@ -276,35 +284,55 @@ def _against_inputs(manifest: ToolManifest, policy: ToolPolicy, owner: str) -> I
 
 
 def _against_approval(manifest: ToolManifest, agent: Agent, owner: str) -> Iterator[_Refusal]:
-    approval = agent.approvals.get(manifest.tool_name, _ALLOW)
-    if approval == ToolApproval.TOOL_APPROVAL_DENY:
+    if agent.approvals.get(manifest.tool_name, _ALLOW) == ToolApproval.TOOL_APPROVAL_DENY:
         yield _Refusal("The agent is not allowed to use it.", (f"{owner}.approvals",))
-    elif approval == ToolApproval.TOOL_APPROVAL_ASK:
-        # Silence denies, and there is nobody yet who could be asked.
-        yield _Refusal("It needs a person's approval, which cannot be asked for here.", (f"{owner}.approvals",))
 
 
-def _child_route(manifest: ToolManifest, against: Sequence[_Refusal]) -> ToolRuntimeRoute:
+def _against_local_approval(route: ToolRuntimeRoute) -> Iterator[_Refusal]:
+    """A worker has nobody whom it could ask."""
+    if route.route == _WORKER_LOCAL and route.approval == _ASK:
+        yield _Refusal("It needs a person's approval, which cannot be asked for here.", ("policy",))
+
+
+def _asks(manifest: ToolManifest, agent: Agent) -> bool:
+    return agent.approvals.get(manifest.tool_name, _ALLOW) == _ASK
+
+
+def _as_free(child: ToolPolicy, parent: ToolPolicy) -> bool:
+    """Whether commands of the child may do what those of the parent may."""
+    return child.read_only == parent.read_only and child.sandbox == parent.sandbox
+
+
+def _child_route(manifest: ToolManifest, against: Sequence[_Refusal], asks: str, *, as_free: bool) -> ToolRuntimeRoute:
+    """`asks`: the setting by which a person must agree to each call, empty for none. `as_free`: as its parent."""
+    local = manifest.family == shell.FAMILY or (manifest.family == files.FAMILY and not manifest.writes_files)
+    if asks and local:
+        # Only the main side can wait for a person; what runs there has the parent's freedom.
+        if manifest.family == shell.FAMILY and not as_free:
+            why = "It needs a person's approval, and runs nowhere under the subagent's own restrictions then."
+            against = [*against, _Refusal(why, (asks, "child.read_only", "child.sandbox"))]
+        return _route(manifest, _PROXY, against, reason="Runs on the main side.", source="tool.family", asks=asks)
     if manifest.family == files.FAMILY and not manifest.writes_files:
         reason = "Only reads the workspace, so it runs in the subagent's own process."
         return _route(manifest, _WORKER_LOCAL, against, reason=reason, source="tool.effect")
     if manifest.family == shell.FAMILY:
         return _route(manifest, _WORKER_LOCAL, against, reason="Runs in the subagent's sandbox.", source="tool.family")
     reason = "Has effects, so the main side checks it and runs it."
-    return _route(manifest, _PROXY, against, reason=reason, source="tool.effect")
+    return _route(manifest, _PROXY, against, reason=reason, source="tool.effect", asks=asks)
 
 
 def _route(
-    manifest: ToolManifest, route: ToolRoute, against: Sequence[_Refusal], *, reason: str, source: str
+    manifest: ToolManifest, route: ToolRoute, against: Sequence[_Refusal], *, reason: str, source: str, asks: str = ""
 ) -> ToolRuntimeRoute:
+    """`asks`: the setting by which a person must agree to each call; empty when nobody must."""
     if against:
         return _refused(manifest, against)
     return ToolRuntimeRoute(
         tool_name=manifest.tool_name,
         route=route,
-        reason=reason,
-        policy_sources=[source],
-        approval=_ALLOW,
+        reason=f"{reason} A person must agree to each call." if asks else reason,
+        policy_sources=[asks, source] if asks else [source],
+        approval=_ASK if asks else _ALLOW,
         effect=manifest.effect or ToolEffect.TOOL_EFFECT_EFFECTFUL,
     )
 

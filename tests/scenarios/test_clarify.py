@@ -195,12 +195,12 @@ async def test_a_question_waits_on_under_the_next_owner(way: str, pair_of: OpenP
         assert (await refused(other, session_id, request_id))[1] == way.upper()
 
 
-async def answered_in_time(client: Client, session_id: str, request_id: str) -> None:
+async def answered_in_time(client: Client, session_id: str, request_id: str, text: str = "blue") -> None:
     """Answer as soon as there is an owner again."""
     async with asyncio.timeout(20):
         while True:
             try:
-                await answer(client, session_id, request_id, "blue")
+                await answer(client, session_id, request_id, text)
             except grpc.aio.AioRpcError as error:
                 if error.code() != grpc.StatusCode.UNAVAILABLE:
                     raise

@@ -1,4 +1,4 @@
-"""What questions of a session have become: read from its tree, for those who come later."""
+"""What questions of a session have become, read from its tree: why one is closed, and what was allowed for good."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from netaclaw.chat.v1.event_pb2 import (
 from netaclaw.session.v1.entry_pb2 import ClarifyState, Entry, ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw.tool.v1.tool_pb2 import ToolEffect, ToolManifest, ToolRuntimeRoute
+from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler, ToolError
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
@@ -36,6 +36,8 @@ from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
 
+_BEGUN = (ToolCallState.TOOL_CALL_STATE_WAITING, ToolCallState.TOOL_CALL_STATE_RUNNING)
+_NEVER_ALLOWED = "never began: it waited for a person's approval when the turn was stopped"
 _UNRUN = {
     ToolCallState.TOOL_CALL_STATE_CANCELLED: "stopped while running; it may have had effect",
     ToolCallState.TOOL_CALL_STATE_IN_DOUBT: "its process died while it ran: whether it took effect is not known; "
@@ -152,27 +154,59 @@ class ToolCalls:
         if part.state == ToolCallState.TOOL_CALL_STATE_RUNNING:
             if self._may_repeat_an_effect(part):
                 return await self._end_unrun(anchor, part, ToolCallState.TOOL_CALL_STATE_IN_DOUBT)
+        elif part.state == ToolCallState.TOOL_CALL_STATE_WAITING or await self._must_ask(part):
+            refused = await self._ask(anchor, part)
+            if refused is not None:
+                return refused
         else:
-            await self._started(anchor, part)
+            await self._started(anchor, part, ToolCallState.TOOL_CALL_STATE_RUNNING)
         try:
-            ended = await run_call(self.box, part)
+            ended = await run_call(self.box, anchor.call(call.call_id))
         except asyncio.CancelledError:
             await self._end_unrun(anchor, anchor.call(call.call_id), ToolCallState.TOOL_CALL_STATE_CANCELLED)
             raise
         await self._completed(anchor, ended)
         return ended
 
+    async def _must_ask(self, part: ToolCallPart) -> bool:
+        """Whether a person must agree to the call, and has not done so for the whole session."""
+        tool = self.box.tools.get(part.tool_name)
+        if tool is None or tool.route.approval != ToolApproval.TOOL_APPROVAL_ASK:
+            return False
+        return not await self._context.questions.standing(self._asker(part))
+
+    async def _ask(self, anchor: AnchorEntry, part: ToolCallPart) -> ToolCallPart | None:
+        """started (WAITING) → question → answer → updated (RUNNING), each committed.
+
+        None when the call may run; otherwise the refused call.
+        """
+        if part.state != ToolCallState.TOOL_CALL_STATE_WAITING:
+            await self._started(anchor, part, ToolCallState.TOOL_CALL_STATE_WAITING)
+        try:
+            refusal = await self._context.questions.approve(self._asker(part))
+        except asyncio.CancelledError:
+            await self._end_unrun(anchor, anchor.call(part.call_id), ToolCallState.TOOL_CALL_STATE_CANCELLED)
+            raise
+        part = anchor.call(part.call_id)  # parts move when a delegation beside it puts its card in
+        if refusal:
+            return await self._end_refused(anchor, part, refusal)
+        part.state = ToolCallState.TOOL_CALL_STATE_RUNNING
+        part.start_time.GetCurrentTime()
+        await self._context.writer.append(*anchor.writes())
+        return None
+
     async def interrupt(self, anchor: AnchorEntry) -> None:
         """End what a dead owner left running, without running anything again."""
         for part in anchor.entry.assistant.parts:
             call = part.tool_call
-            if call.state != ToolCallState.TOOL_CALL_STATE_RUNNING or call.HasField("result"):
+            if call.state not in _BEGUN or call.HasField("result"):
                 continue
             left_behind = self._context.batches.get(call.call_id)
             if left_behind is not None:
                 scope = self._scope(anchor, left_behind)
                 await give_up(scope, call.call_id, left_behind, "the turn was interrupted")
-            doubt = self._may_repeat_an_effect(call)
+            running = call.state == ToolCallState.TOOL_CALL_STATE_RUNNING
+            doubt = running and self._may_repeat_an_effect(call)
             state = ToolCallState.TOOL_CALL_STATE_IN_DOUBT if doubt else ToolCallState.TOOL_CALL_STATE_CANCELLED
             await self._end_unrun(anchor, call, state)
 
@@ -185,27 +219,38 @@ class ToolCalls:
             ToolEffect.TOOL_EFFECT_IDEMPOTENT,
         )
 
-    async def _started(self, anchor: AnchorEntry, part: ToolCallPart) -> None:
+    async def _started(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> None:
         tool = self.box.tools.get(part.tool_name)
         route = tool.route if tool is not None else self.box.refused.get(part.tool_name)
         if route is not None:
             part.route.CopyFrom(route)
-        part.state = ToolCallState.TOOL_CALL_STATE_RUNNING
-        part.start_time.GetCurrentTime()
+        part.state = state
+        if state == ToolCallState.TOOL_CALL_STATE_RUNNING:
+            part.start_time.GetCurrentTime()
         started = ToolCallStarted(call=ToolCallPart(call_id=part.call_id))
         await self._context.writer.append(*anchor.writes(quiet=True), anchor.event_write(tool_call_started=started))
 
     async def _end_unrun(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> ToolCallPart:
+        words = _UNRUN[state] if part.HasField("start_time") else _NEVER_ALLOWED
+        return await self._end_with(anchor, part, state, words)
+
+    async def _end_refused(self, anchor: AnchorEntry, part: ToolCallPart, why: str) -> ToolCallPart:
+        words = f"{part.tool_name} was refused: {why}"
+        return await self._end_with(anchor, part, ToolCallState.TOOL_CALL_STATE_REFUSED, words)
+
+    async def _end_with(
+        self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState, words: str
+    ) -> ToolCallPart:
         ended = ToolCallPart()
         ended.CopyFrom(part)
         ended.state = state
-        ended.result.CopyFrom(ToolResult(content=_UNRUN[state], is_error=True))
+        ended.result.CopyFrom(ToolResult(content=words, is_error=True))
         await self._completed(anchor, ended)
         return ended
 
     def _streamed(self, call_id: str, text: str) -> None:
         """Show a stretch of a running tool's output."""
-        if self._anchor is None:
+        if self._anchor is None or call_id not in self._anchor.open_calls:  # a subagent's, shown with its result
             return
         offset = self._output_bytes.get(call_id, 0)
         self._output_bytes[call_id] = offset + len(text.encode())
@@ -297,6 +342,7 @@ class ToolCalls:
             publisher=context.publisher,
             runner=context.runner,
             host=context.host,
+            questions=context.questions,
             budget=BatchBudget.of(self._parent, children, left_behind),
             attach=anchor.attach,
             on_spent=self._on_spent,

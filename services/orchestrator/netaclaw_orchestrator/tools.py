@@ -9,6 +9,7 @@ import grpc
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
 from netaclaw.tool.v1 import tool_service_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import (
+    ToolApproval,
     ToolDiagnostic,
     ToolProfile,
     ToolProfileItem,
@@ -65,6 +66,9 @@ class ToolServicer(ToolServiceServicer):
             profile.items.append(ToolProfileItem(manifest=manifest, main_route=route, subagent_route=child_route))
             if route.route == ToolRoute.TOOL_ROUTE_DISABLED:
                 profile.diagnostics.append(_diagnostic(route, route.reason))
+            elif route.approval == ToolApproval.TOOL_APPROVAL_ASK:
+                fix = f'answer "always" in a session, or change {route.policy_sources[0]}'
+                profile.diagnostics.append(ToolDiagnostic(tool_name=manifest.tool_name, message=route.reason, fix=fix))
             elif child_route.route == ToolRoute.TOOL_ROUTE_DISABLED:
                 profile.diagnostics.append(_diagnostic(child_route, f"not in subagents: {child_route.reason}"))
         return pb.GetToolProfileResponse(profile=profile)

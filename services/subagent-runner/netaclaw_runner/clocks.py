@@ -36,6 +36,8 @@ class Clocks:
         self._moved = self._loop.time()
         self._start: asyncio.TimerHandle | None = None
         self._hold: asyncio.TimerHandle | None = None
+        self._wall: list[tuple[asyncio.TimerHandle, Callable[[], None]]] = []
+        self._paused_at: float | None = None
         self._others: list[asyncio.TimerHandle] = []
 
     @property
@@ -46,8 +48,7 @@ class Clocks:
     def run(self) -> None:
         """Start wall clock and start clock."""
         self._begun = self._moved = self._loop.time()
-        self._later(self._wall_s, self._out_of_time)
-        self._later(self._wall_s * _NEAR, lambda: self._warn("most of the time is over"))
+        self._wall = [(self._later(seconds, what), what) for seconds, what in self._wall_clock()]
         self._start = self._later(self._limits.start_s, self._never_started)
         if self._stall_s:
             self._later(self._stall_s, self._look_for_stall)
@@ -61,6 +62,22 @@ class Clocks:
     def moved(self) -> None:
         """Progress was made."""
         self._moved = self._loop.time()
+
+    def pause(self) -> None:
+        """A person is asked: the wall clock stands still."""
+        if self._begun and self._paused_at is None:
+            self._paused_at = self._loop.time()
+            for handle, _ in self._wall:
+                handle.cancel()
+
+    def resume(self) -> None:
+        """The wall clock goes on with the time that was left."""
+        if self._paused_at is None:
+            return
+        left = [(handle.when() - self._paused_at, what) for handle, what in self._wall]
+        self._wall = [(self._later(seconds, what), what) for seconds, what in left if seconds > 0]
+        self._paused_at = None
+        self.moved()
 
     def hold(self) -> None:
         """The caller is gone."""
@@ -79,12 +96,19 @@ class Clocks:
         self.release()
         for handle in self._others:
             handle.cancel()
+        self._wall.clear()
 
     def _later(self, seconds: float, what: Callable[[], None]) -> asyncio.TimerHandle:
         handle = self._loop.call_later(seconds, what)
         self._others = [other for other in self._others if not other.cancelled() and other.when() > self._loop.time()]
         self._others.append(handle)
         return handle
+
+    def _wall_clock(self) -> list[tuple[float, Callable[[], None]]]:
+        return [
+            (self._wall_s, self._out_of_time),
+            (self._wall_s * _NEAR, lambda: self._warn("most of the time is over")),
+        ]
 
     def _out_of_time(self) -> None:
         self._end(timed_out(f"it did not end within {self._wall_s:g} s"))

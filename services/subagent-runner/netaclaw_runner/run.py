@@ -154,6 +154,11 @@ class Run:
                 self.tell(command.steer)
         elif kind == "proxy_tool_result":
             self._ledger.proxy_result(command.proxy_tool_result)
+        elif kind == "pause":
+            if command.pause.paused:
+                self._clocks.pause()
+            else:
+                self._clocks.resume()
 
     def attend(self, after_no: int = 0) -> Reader:
         """Become the run's caller. Raises OUT_OF_RANGE (see EventStream.open)."""

@@ -72,7 +72,7 @@ async def test_ctrl_c_ends_everything_within_five_seconds_and_the_data_stays(dat
         )
         assert process.stdout is not None
         words = (await process.stdout.readline()).decode().split()
-        address = next(word for word in words if word.startswith("127.0.0.1:"))
+        address = next(word for word in words if word.startswith("127.0.0.1:")).rstrip(",")
         async with Client(address) as client:
             if sessions:
                 assert (await client.load(sessions[0])).session.workspace == "repo"

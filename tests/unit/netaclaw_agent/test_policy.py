@@ -198,10 +198,42 @@ def test_without_a_workspace_there_are_no_file_tools_anywhere() -> None:
     assert enabled(child(Agent(), policy=policy)) == []
 
 
-def test_a_tool_that_needs_approval_is_denied_while_nobody_can_be_asked() -> None:
-    agent = Agent(approvals={"write_file": ToolApproval.TOOL_APPROVAL_ASK})
-    assert "write_file" not in enabled(main(agent))
-    assert "write_file" not in enabled(child(Agent(), agent))
+ASK = ToolApproval.TOOL_APPROVAL_ASK
+
+
+def test_a_tool_that_needs_approval_says_so_in_its_route() -> None:
+    route = route_of(main(Agent(approvals={"write_file": ASK})), "write_file")
+    assert (route.route, route.approval) == (ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY, ASK)
+    assert list(route.policy_sources) == ["agent.approvals", "agent"]
+    assert route.reason == "Runs on the main side. A person must agree to each call."
+
+
+@pytest.mark.parametrize("tool", ["write_file", "read_file", "run_shell"])
+@pytest.mark.parametrize("asking", ["parent", "child"])
+def test_a_childs_tool_that_needs_approval_waits_on_the_main_side(tool: str, asking: str) -> None:
+    free, asks = Agent(shell_enabled=True), Agent(shell_enabled=True, approvals={tool: ASK})
+    policy = child(asks, free) if asking == "parent" else child(free, asks)
+    route = route_of(policy, tool)
+    assert (route.route, route.approval) == (ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY, ASK)
+    assert route.policy_sources[0] == ("parent" if asking == "parent" else "child.approvals")
+
+
+def test_a_child_under_stricter_rules_runs_no_commands_under_its_parents() -> None:
+    parent = Agent(shell_enabled=True, approvals={"run_shell": ASK})
+    strict = Agent(shell_enabled=True, sandbox=SandboxMode.SANDBOX_MODE_REQUIRED)
+    route = route_of(child(parent, strict), "run_shell")
+    assert route.route == ToolRoute.TOOL_ROUTE_DISABLED
+    assert list(route.policy_sources) == ["parent", "child.read_only", "child.sandbox"]
+
+
+def test_a_worker_runs_nothing_that_needs_approval_whatever_its_envelope_says() -> None:
+    policy = child(Agent())
+    route = next(route for route in policy.routes if route.tool_name == "read_file")
+    assert route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL
+    route.approval = ASK
+    box = resolve(policy, bind_all)
+    assert "read_file" not in box.tools
+    assert box.refused["read_file"].reason == "It needs a person's approval, which cannot be asked for here."
 
 
 def test_a_childs_tools_are_the_intersection_of_all_who_have_a_say() -> None:

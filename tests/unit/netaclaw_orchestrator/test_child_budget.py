@@ -63,3 +63,24 @@ async def test_time_of_a_batch_counts_from_its_first_child(monkeypatch: pytest.M
         shared.begin("c", 1)
     assert caught.value.state == SubagentTaskState.SUBAGENT_TASK_STATE_TIMED_OUT
     monkeypatch.undo()
+
+
+async def test_time_of_a_batch_stands_still_while_any_child_waits_for_a_person(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now)
+    shared = budget(batch_timeout_seconds=100)
+    shared.begin("a", 1)
+    now += 50
+    shared.pause()
+    now += 500
+    shared.pause()
+    assert shared.begin("b", 1).timeout_ms == 50_000
+    shared.resume()
+    now += 500
+    shared.resume()
+    now += 10
+    assert shared.begin("c", 1).timeout_ms == 40_000
+    monkeypatch.undo()

@@ -42,6 +42,7 @@ from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.budget import BatchBudget
 from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.publisher import Publisher
+from netaclaw_orchestrator.questions import Questions
 from netaclaw_orchestrator.tool_host import ToolHost
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -69,6 +70,7 @@ class BatchScope:
     publisher: Publisher
     runner: RunnerServiceAsyncStub
     host: ToolHost
+    questions: Questions
     budget: BatchBudget
     attach: Callable[[str, str], Write]
     """(batch entry id, call id) → the write that puts the batch reference into the anchor."""

@@ -52,6 +52,8 @@ class BatchBudget:
         self._left = settings.batch_max_tokens - (_tokens(spent) if spent is not None else 0)
         self._shares: dict[str, int] = {}
         self._ends: float | None = None
+        self._paused = 0
+        self._since = 0.0
 
     @classmethod
     def of(cls, parent: Parent, children: int, left_behind: LeftBehind | None) -> Self:
@@ -84,8 +86,20 @@ class BatchBudget:
             spent = _tokens(task.usage) - _tokens(task.earlier_usage)
             self._left += self._shares.pop(task.task_id) - spent
 
+    def pause(self) -> None:
+        """A child waits for a person; while one does, the batch's time stands still."""
+        self._paused += 1
+        if self._paused == 1:
+            self._since = asyncio.get_running_loop().time()
+
+    def resume(self) -> None:
+        """It waits no more."""
+        self._paused -= 1
+        if self._paused == 0 and self._ends is not None:
+            self._ends += asyncio.get_running_loop().time() - self._since
+
     def _time_s(self) -> float:
-        now = asyncio.get_running_loop().time()
+        now = self._since if self._paused else asyncio.get_running_loop().time()
         if self._ends is None:
             self._ends = now + self._settings.batch_timeout_seconds
         left = self._ends - now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState, ToolResult
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask
@@ -35,15 +35,16 @@ class CallSteps:
         """All calls in order; results of an earlier owner's are previews."""
         return list(self._calls.values())
 
-    def recover(self, steps: Sequence[ProcessEvent]) -> None:
-        """Take over what an earlier owner has written."""
+    def recover(self, steps: Sequence[ProcessEvent], undecided: Collection[str] = ()) -> None:
+        """Take over what an earlier owner has written; `undecided`: calls that a person has not allowed, so that none
+        of them has begun."""
         asked: set[str] = set()
         for step in steps:
             if step.type in (_LOCAL, _PROXIED):
                 self._calls[step.call_id] = ToolCallPart(
                     call_id=step.call_id, tool_name=step.tool_name, arguments_json=step.arguments_json
                 )
-                if step.tool_name in _EFFECTFUL:
+                if step.tool_name in _EFFECTFUL and step.call_id not in undecided:
                     self.effect_begun = True
                     asked.update([step.call_id] if step.type == _PROXIED else [])
             elif step.type == "tool_result" and step.call_id in self._calls:

@@ -22,12 +22,11 @@ from netaclaw.chat.v1.event_pb2 import (
     ReceiptState,
     ToolResultStreamed,
 )
-from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolResult
+from netaclaw.session.v1.entry_pb2 import ToolResult
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.envelope_pb2 import (
     Cancel,
     ProxyToolCall,
-    ProxyToolResult,
     Steer,
     SteerTaken,
     SubagentTaskEnvelope,
@@ -46,9 +45,6 @@ from netaclaw.subagent.v1.runner_service_pb2 import (
     RunResponse,
     WorkerStarted,
 )
-from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolRoute, ToolRuntimeRoute
-from netaclaw_agent.policy import resolve, run_call
-from netaclaw_agent.tool import Handler
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.usage import add_usage
 from netaclaw_chassis import calls
@@ -56,6 +52,7 @@ from netaclaw_chassis.errors import from_rpc
 from netaclaw_orchestrator.delegation.budget import Allowance, BatchSpent
 from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_early
+from netaclaw_orchestrator.delegation.proxied import ProxiedCalls
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 
 if TYPE_CHECKING:  # a batch makes its children
@@ -85,7 +82,6 @@ class Child:
         self._plan = plan
         self.task = task
         self._steps = CallSteps(task, self._report)
-        self._proxies: set[asyncio.Task[None]] = set()
         self._stream: RunCall | AttachCall | None = None
         self._request: Callable[[RunCommand], RunRequest | AttachRequest] = lambda command: RunRequest(command=command)
         self._writing = asyncio.Lock()
@@ -98,7 +94,15 @@ class Child:
         """Messages sent to it that it has not taken yet, by request id, in order."""
         self.gone = asyncio.Event()
         """Set once its end state is committed, or cannot be; nothing of it is alive then."""
-        self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
+        self._proxied = ProxiedCalls(
+            scope,
+            plan,
+            task,
+            self._steps,
+            report=self._report,
+            written=self._steps_written,
+            command=self._command,
+        )
 
     @property
     def started(self) -> bool:
@@ -108,7 +112,7 @@ class Child:
     def recover(self, steps: Sequence[ProcessEvent]) -> None:
         """Take over from a dead owner, given all steps of the task that it had committed."""
         self._left_behind = True
-        self._steps.recover(steps)
+        self._steps.recover(steps, self._scope.questions.undecided(self.task.task_id))
 
     def note_written(self, done: asyncio.Future[None]) -> None:
         """The writing of its end state is over, or was refused because the session has another owner."""
@@ -175,8 +179,7 @@ class Child:
         finally:
             if self._stream is not None:
                 self._stream.cancel()
-            for proxy in self._proxies:
-                proxy.cancel()
+            await self._proxied.close()
         if self._ended is None:
             self._lost("the runner ended the run without a word")
 
@@ -209,6 +212,7 @@ class Child:
         """Its runner has nothing of it any more: it runs from its beginning. What it did and cost stays known."""
         self.task.earlier_usage.CopyFrom(self.task.usage)
         self._steps.end_lost()
+        self._proxied.close_questions()
         await self._follow(await self._begin())
 
     async def _begin(self) -> RunCall:
@@ -318,14 +322,7 @@ class Child:
         self._live(tool_result_streamed=shown)
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
-        part = self._steps.begin_proxied(call)
-        if part.HasField("result"):  # an earlier owner's, who may have died before the worker had it
-            await self._answer(part.call_id, part.result)
-        elif not self._steps.effect_in_flight:
-            await self._steps_written()  # a call with effect is durable before it acts
-            proxy = asyncio.create_task(self._proxy(part))
-            self._proxies.add(proxy)
-            proxy.add_done_callback(self._proxies.discard)
+        await self._proxied.begin(call)
 
     async def _on_steer_taken(self, taken: SteerTaken) -> None:
         if taken.request_id in self.unread:
@@ -334,22 +331,6 @@ class Child:
 
     def _on_ended(self, ended: RunEnded) -> None:
         self._ended = ended
-
-    async def _proxy(self, part: ToolCallPart) -> None:
-        """Run a proxied call here: checked against the child's own policy, then in the session's tool host."""
-        ended = await run_call(self._box, part)
-        self._steps.end(part.call_id, ended.result)
-        await self._steps_written()
-        await self._answer(part.call_id, ended.result)
-
-    async def _answer(self, call_id: str, result: ToolResult) -> None:
-        reply = ProxyToolResult(call_id=call_id, content=result.content, is_error=result.is_error)
-        await self._command(RunCommand(proxy_tool_result=reply))
-
-    def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
-        """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
-        proxied = route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
-        return self._scope.host.run if proxied and manifest.needs_workspace else None
 
     def _live(self, **payload: object) -> None:
         self._scope.publisher.live(
