@@ -10,18 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netaclaw.session.v1.entry_pb2 import CompactionBody, Entry, EntryKind, EntryState, Message, MessageRole, TodoItem
+from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import ModelCall
-from netaclaw_agent.tokens import estimate_tokens, message_tokens
+from netaclaw_agent.tokens import estimate_tokens, message_tokens, prompt_tokens
 
 THRESHOLD = 0.8
-"""Part of the window from which on an automatic compaction is due."""
+"""Part of the window from which on an automatic compaction is due, unless the operator says otherwise."""
 KEPT = 0.25
 """Part of the window that recent entries may keep."""
+GROWTH = 0.1
+"""Part of the window by which a context has to grow after a compaction until the next one is tried."""
 GAIN = 0.9
 """A compaction has to bring the context below this part of what it was, or it frees nothing."""
 MAX_SUMMARY_TOKENS = 4_000
+MAX_SUMMARY_CHARS = 32_000
+"""Of what the model says; it stands in an entry."""
+MAX_BATCHES = 50
+"""Delegations that a summary names, the last ones."""
 MAX_PIECE = 4_000
 """Characters of one text, call or result that the summarizing model gets to see."""
 
@@ -48,6 +55,8 @@ class Cut:
     tokens_before: int
     """Estimate of the messages of both parts."""
     tokens_kept: int
+    before: Sequence[Entry]
+    """The path up to what is kept, with what earlier compactions stand for."""
 
     def body(self, summary: str, *, manual: bool = False, instructions: str = "") -> CompactionBody:
         """What the compaction's entry says.
@@ -67,9 +76,33 @@ class Cut:
         )
 
 
-def is_due(context_tokens: int, window: int) -> bool:
+def is_due(context_tokens: int, window: int, threshold: float = THRESHOLD) -> bool:
     """Whether a context of that size asks for an automatic compaction before the next model call."""
-    return context_tokens > window * THRESHOLD
+    return context_tokens > window * threshold
+
+
+def context_tokens(path: Sequence[Entry], system: str, tools: Sequence[ToolManifest] = ()) -> int:
+    """What the prompt of the next model call takes, in tokens.
+
+    As the provider counted the last call since the last compaction, and an estimate of what came after it; an estimate
+    of all where there is no such call. Of an answer that took several attempts the sum is known only, so it is skipped.
+    """
+    later = 0
+    for entry in reversed(path):
+        if entry.kind == EntryKind.ENTRY_KIND_COMPACTION:
+            break
+        usage = entry.assistant.usage
+        if usage.model_calls == 1 and usage.input_tokens:
+            results = sum(estimate_tokens(part.tool_call.result.content) for part in entry.assistant.parts)
+            return usage.input_tokens + usage.output_tokens + results + later
+        later += _tokens(entry)
+    return prompt_tokens(system, build_context(path), tools)
+
+
+def recent_tokens(path: Sequence[Entry], window: int) -> int:
+    """What recent entries may keep where the context has to become smaller although the window would hold it: a quarter
+    of the window, and at most half of the messages."""
+    return min(int(window * KEPT), sum(message_tokens(message) for message in build_context(path)) // 2)
 
 
 def find_cut(path: Sequence[Entry], window: int, *, kept_tokens: int | None = None) -> Cut:
@@ -88,7 +121,9 @@ def find_cut(path: Sequence[Entry], window: int, *, kept_tokens: int | None = No
     at = _latest(visible, sizes, budget)
     if not any(sizes[n] and visible[n].kind != EntryKind.ENTRY_KIND_COMPACTION for n in range(at)):
         raise NothingToCompact("there is nothing before the recent entries that could be summed up")
-    return Cut(visible[:at], visible[at:], sum(sizes), sum(sizes[at:]))
+    kept = visible[at:]
+    place = next(n for n, entry in enumerate(path) if entry is kept[0])
+    return Cut(visible[:at], kept, sum(sizes), sum(sizes[at:]), path[:place])
 
 
 def summary_call(cut: Cut, window: int, instructions: str = "") -> ModelCall:
@@ -98,7 +133,8 @@ def summary_call(cut: Cut, window: int, instructions: str = "") -> ModelCall:
     their middle; if that is not enough, the oldest are left out, and the text says so.
     """
     pieces = [_told(message) for message in build_context(cut.summed_up)]
-    room = max(1, window // 2 - estimate_tokens(SYSTEM) - estimate_tokens(instructions) - MAX_SUMMARY_TOKENS)
+    summary = min(MAX_SUMMARY_TOKENS, max(1, window // 8))
+    room = max(1, window // 2 - estimate_tokens(SYSTEM) - estimate_tokens(instructions) - summary)
     sizes = [estimate_tokens(piece) for piece in pieces]
     total, left_out = sum(sizes), 0
     while total > room and left_out < len(pieces) - 1:
@@ -111,40 +147,34 @@ def summary_call(cut: Cut, window: int, instructions: str = "") -> ModelCall:
     if instructions:
         asked += f" The user asks to keep in mind: {instructions}"
     text = "\n\n".join(["<conversation>", *pieces, "</conversation>", asked])
-    return ModelCall(system=SYSTEM, messages=[user_message(text)], max_output_tokens=MAX_SUMMARY_TOKENS)
+    return ModelCall(system=SYSTEM, messages=[user_message(text)], max_output_tokens=summary)
 
 
 def finished_summary(text: str, cut: Cut) -> str:
     """The model's summary with what must survive word for word: the todo list as it last stood, and delegations.
 
-    Raises NothingToCompact for an empty text.
+    Both are taken from the whole path before the cut, so that they outlive any number of compactions. An open question
+    needs nothing: the entry that asks it is kept. Raises NothingToCompact for an empty text.
     """
     if not text.strip():
         raise NothingToCompact("the model gave no summary")
-    return "\n\n".join([text.strip(), *_todo(cut.summed_up), *_delegations(cut.summed_up)])
+    return "\n\n".join([text.strip()[:MAX_SUMMARY_CHARS], *_todo(cut.before), *_delegations(cut.before)])
 
 
 class Guard:
-    """Keeps an automatic compaction from running in circles: one at a time of growth, and one after an overflow."""
+    """Keeps automatic compactions of a session from running in circles: after one, whatever came of it, the context has
+    to grow by a tenth of the window until the next is tried."""
 
     def __init__(self) -> None:
-        self._failed_at = ""
-        self._overflowed_at = ""
+        self._tried_at: int | None = None
 
-    def may_compact(self, leaf_entry_id: str) -> bool:
-        """Whether an automatic compaction may be tried with this leaf: not where one has just freed nothing."""
-        return leaf_entry_id != self._failed_at
+    def may_compact(self, context_tokens: int, window: int) -> bool:
+        """Whether an automatic compaction may be tried on a context of that size."""
+        return self._tried_at is None or context_tokens > self._tried_at + window * GROWTH
 
-    def may_retry(self, leaf_entry_id: str) -> bool:
-        """Whether an overflow at this leaf may be met by a compaction: once, the second time it is the answer."""
-        if leaf_entry_id == self._overflowed_at:
-            return False
-        self._overflowed_at = leaf_entry_id
-        return self.may_compact(leaf_entry_id)
-
-    def freed_nothing(self, leaf_entry_id: str) -> None:
-        """A compaction was tried here and freed nothing."""
-        self._failed_at = leaf_entry_id
+    def tried(self, context_tokens: int) -> None:
+        """A compaction was tried, and has left a context of that size."""
+        self._tried_at = context_tokens
 
 
 def _visible(path: Sequence[Entry]) -> Sequence[Entry]:
@@ -215,4 +245,4 @@ def _delegations(entries: Sequence[Entry]) -> list[str]:
         for part in entry.assistant.parts
         if part.WhichOneof("part") == "batch_reference"
     ]
-    return [f"Delegations of that part, by batch: {', '.join(batches)}"] if batches else []
+    return [f"Delegations so far, by batch: {', '.join(batches[-MAX_BATCHES:])}"] if batches else []

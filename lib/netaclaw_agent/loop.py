@@ -94,9 +94,9 @@ async def run_loop(
     A steering message that arrives while the last answer is made brings another model call. With `resume`, an assistant
     message behind the transcript whose calls have not all ended, the loop goes on with those calls.
 
-    `transcript` grows in place: steering messages, assistant messages, and the results inside their call parts. Input
-    messages are never changed. Complete calls decide, not the label: a reply with calls goes on whatever its finish
-    reason, except LENGTH and CONTENT_FILTER.
+    A port may shorten the transcript in place while it calls the model. `transcript` grows in place: steering messages,
+    assistant messages, and the results inside their call parts. Input messages are never changed. Complete calls
+    decide, not the label: a reply with calls goes on whatever its finish reason, except LENGTH and CONTENT_FILTER.
     """
     tool_calls = rounds = tokens = 0
     kept = ""

@@ -40,7 +40,7 @@ NOT_ADDRESSED = frozenset(
     | {"DeleteAllSessions"}
 )
 """Methods that name nothing that could be another's."""
-NOT_BUILT = frozenset({"Compact"})
+NOT_BUILT = frozenset[str]()
 """They answer UNIMPLEMENTED to everybody who may call."""
 
 
@@ -178,8 +178,8 @@ async def serves_the_owner(house: House, way: str, method: MethodDescriptor) -> 
     assert outcome.status in fitting, (way, method.name, outcome)
 
 
-BUSY = frozenset({"Chat", "ExecuteChat", "SwitchLeaf", "ForkSession", "DeleteBranch"})
-"""May come while the turn of the call before is still running."""
+BUSY = frozenset({"Chat", "ExecuteChat", "SwitchLeaf", "ForkSession", "DeleteBranch", "Compact"})
+"""May come while the turn of the call before is still running, or find nothing more to compact."""
 
 
 async def believes_services_alone(house: House) -> None:

@@ -31,6 +31,8 @@ class Goals:
         self._answers = dict(answers or {})
         self.main_requests: list[Request] = []
         self.child_requests: dict[str, list[Request]] = {}
+        self.refuse_summary = False
+        """Whether a request to sum up the conversation is refused."""
         self.whole = 0
         """Answers that were given whole, each at CALL_TOKENS."""
 
@@ -42,6 +44,8 @@ class Goals:
             return self._child(request, goal, messages[began:])
         asked = [message["content"] for message in messages if message["role"] == "user"][-1]
         self.main_requests.append(request)
+        if self.refuse_summary and "Sum up the conversation above." in asked:
+            return Reply(status=400, error={"message": "refused"})
         return self._priced(self._main(asked, messages))
 
     def calls_of(self, goal: str) -> int:
@@ -59,7 +63,7 @@ class Goals:
         try:
             told = json.loads(asked)
         except ValueError:
-            return Reply(self._answers.get(asked, [Text(f"you said {asked}")]))
+            return Reply(self._answers.get(asked, [Text(f"you said {asked[:200]}")]))
         name = told.pop("call", "delegate_parallel")
         return Reply([Call(name, json.dumps(told))])
 

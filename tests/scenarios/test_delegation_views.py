@@ -6,8 +6,16 @@ import asyncio
 from collections.abc import Sequence
 
 import asyncpg
+import grpc
+import pytest
 
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, SteerSubagentRequest, WhenBusy
+from netaclaw.chat.v1.chat_service_pb2 import (
+    ChatRequest,
+    CompactRequest,
+    ExecuteChatRequest,
+    SteerSubagentRequest,
+    WhenBusy,
+)
 from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind
 from netaclaw.session.v1.session_command_service_pb2 import (
@@ -28,7 +36,7 @@ from tests.scenarios.test_tools_shell import session_of
 LATER = frozenset(
     {
         *("skill_start", "skill_end"),
-        *("compaction_start", "compaction_done", "compaction_error", "process_event", "progress", "pong"),
+        *("process_event", "progress", "pong"),
         *("session_list_changed", "heartbeat"),  # of the stream, not of a session
     }
 )
@@ -171,6 +179,13 @@ async def test_every_kind_of_event_and_part_reloads_as_it_was_seen_live(
             await client.commands.SwitchLeaf(SwitchLeafRequest(session_id=session_id, leaf_entry_id=first))
             await client.commands.DeleteBranch(DeleteBranchRequest(session_id=session_id, entry_id=doomed))
             await until(chat(client, ChatRequest(session_id=session_id, content=tasks("fail"))), "done")
+            await say("long " * 1000)
+            await say("short")
+            goals.refuse_summary = True
+            with pytest.raises(grpc.aio.AioRpcError):
+                await client.chat.Compact(CompactRequest(session_id=session_id))
+            goals.refuse_summary = False
+            await client.chat.Compact(CompactRequest(session_id=session_id))
             model_server.rule = lambda _: Reply(status=400, error={"message": "no more"})
             await until(chat(client, ChatRequest(session_id=session_id, content="fail")), "error")
             stored = await settled(follower, suite, client)

@@ -9,6 +9,7 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.entry_pb2 import (
     AssistantBody,
     BatchReferencePart,
+    CompactionBody,
     Entry,
     EntryKind,
     EntryState,
@@ -111,6 +112,18 @@ class AnchorEntry:
             if part.tool_call.state == ToolCallState.TOOL_CALL_STATE_PENDING:
                 part.tool_call.state = ToolCallState.TOOL_CALL_STATE_CANCELLED
                 part.tool_call.result.CopyFrom(ToolResult(content="never began: the turn was stopped", is_error=True))
+
+    def as_compaction(self, body: CompactionBody) -> Entry:
+        """The entry as the compaction that takes its place; the answer needs another one behind it."""
+        return Entry(
+            entry_id=self.entry_id,
+            session_id=self.entry.session_id,
+            parent_entry_id=self.entry.parent_entry_id,
+            turn_id=self.entry.turn_id,
+            kind=EntryKind.ENTRY_KIND_COMPACTION,
+            state=EntryState.ENTRY_STATE_COMPLETE,
+            compaction=body,
+        )
 
     def call(self, call_id: str) -> ToolCallPart:
         """The part of a call, to be changed in place. Raises KeyError."""

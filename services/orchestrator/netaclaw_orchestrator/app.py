@@ -25,6 +25,7 @@ from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.compact_command import Compactions
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
@@ -78,6 +79,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             questions=questions,
             patience=Patience(settings.clarify_timeout_s, settings.approval_timeout_s),
             idle_s=settings.idle_session_s,
+            compaction_threshold=settings.compaction_threshold,
         )
         sessions = Sessions(services, fetcher)
         owners = Owners(instance_id, journal, sessions, token)
@@ -89,6 +91,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         commands = SessionCommandServicer(
             instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
         )
+        compactions = Compactions(journal, reads, models, sessions=sessions, commands=commands, summaries=summaries)
         turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
         limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
         admission = await stack.enter_async_context(Admission(IdentityServiceStub(internal), sessions, limits))
@@ -98,22 +101,21 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             watcher,
             owners,
             commands=commands,
+            compactions=compactions,
             delegations=delegations,
             questions=questions,
             admission=admission,
         )
         tools = ToolServicer(agents, delegation)
         server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)
-        try:
-            await server.start()
-        except PortInUse as error:
-            raise StartError(str(error)) from error
+        await _listen(server)
         stack.push_async_callback(server.stop, 0.5)
         instance = Instance(journal, instance_id, lambda: sessions.release(lost=True))
         instance.address = server.address
         await instance.start(settings.start_timeout_s)
         stack.push_async_callback(instance.close)
         stack.push_async_callback(sessions.close)
+        stack.push_async_callback(compactions.close)
 
         def noticed(notice: Notice) -> None:
             sessions.noticed(notice)
@@ -131,6 +133,13 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             task.start()
             stack.push_async_callback(task.close)
         yield {PUBLIC: server.address}
+
+
+async def _listen(server: GrpcServer) -> None:
+    try:
+        await server.start()
+    except PortInUse as error:
+        raise StartError(str(error)) from error
 
 
 def _delegation(settings: Settings) -> SubagentSettings:

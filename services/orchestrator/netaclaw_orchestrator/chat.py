@@ -67,6 +67,7 @@ class ChatTurns:
             request_id=request.request_id,
             when_busy=request.when_busy or WhenBusy.WHEN_BUSY_REJECT,
         )
+        await self._sessions.quiet(request.session_id)
         if request.session_id and not request.leaf_entry_id:
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:

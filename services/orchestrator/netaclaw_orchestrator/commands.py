@@ -93,16 +93,17 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     async def SwitchLeaf(self, request: pb.SwitchLeafRequest, context: Context) -> pb.SwitchLeafResponse:
         require_ids(session_id=request.session_id, leaf_entry_id=request.leaf_entry_id)
         owner_id = calls.owner_id()
-        try:
-            generation = await self._acquire(request.session_id, owner_id)
-        except NetaclawError as error:
-            owner = self._owners.commands_at(named_owner(error, context))
-            with translated():
-                return await owner.SwitchLeaf(request, metadata=onward(owner_id))
-        try:
-            return await self._switch_leaf(request, owner_id, generation)
-        finally:
-            await self._sessions.give_back(request.session_id, generation)
+        async with self._sessions.alone(request.session_id):
+            try:
+                generation = await self.acquire(request.session_id, owner_id)
+            except NetaclawError as error:
+                owner = self._owners.commands_at(named_owner(error, context))
+                with translated():
+                    return await owner.SwitchLeaf(request, metadata=onward(owner_id))
+            try:
+                return await self._switch_leaf(request, owner_id, generation)
+            finally:
+                await self._sessions.give_back(request.session_id, generation)
 
     async def _switch_leaf(
         self, request: pb.SwitchLeafRequest, owner_id: str, generation: int
@@ -148,20 +149,21 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     async def DeleteBranch(self, request: pb.DeleteBranchRequest, context: Context) -> pb.DeleteBranchResponse:
         require_ids(session_id=request.session_id, entry_id=request.entry_id)
         owner_id = calls.owner_id()
-        try:
-            generation = await self._acquire(request.session_id, owner_id)
-        except NetaclawError as error:
-            owner = self._owners.commands_at(named_owner(error, context))
-            with translated():
-                return await owner.DeleteBranch(request, metadata=onward(owner_id))
-        asked = journal_pb.DeleteBranchRequest(
-            owner_id=owner_id, session_id=request.session_id, generation=generation, entry_id=request.entry_id
-        )
-        try:
-            with translated():
-                done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
-        finally:
-            await self._sessions.give_back(request.session_id, generation)
+        async with self._sessions.alone(request.session_id):
+            try:
+                generation = await self.acquire(request.session_id, owner_id)
+            except NetaclawError as error:
+                owner = self._owners.commands_at(named_owner(error, context))
+                with translated():
+                    return await owner.DeleteBranch(request, metadata=onward(owner_id))
+            asked = journal_pb.DeleteBranchRequest(
+                owner_id=owner_id, session_id=request.session_id, generation=generation, entry_id=request.entry_id
+            )
+            try:
+                with translated():
+                    done = await self._journal.DeleteBranch(asked, metadata=calls.outgoing())
+            finally:
+                await self._sessions.give_back(request.session_id, generation)
         self._publish(request.session_id, done.events)
         return pb.DeleteBranchResponse(session=done.session, deleted_count=done.deleted_count)
 
@@ -198,7 +200,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
         self._sessions.publish(session_id, events)
 
-    async def _acquire(self, session_id: str, owner_id: str) -> int:
+    async def acquire(self, session_id: str, owner_id: str) -> int:
         """The lease's generation of an idle session. Raises TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND."""
         live = self._sessions.get(session_id, owner_id)
         if live is not None and live.busy and live.turn is not None:
@@ -208,6 +210,6 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             instance_id=self._instance_id, owner_id=owner_id, session_id=session_id
         )
         with translated():
-            held = await self._journal.AcquireSession(asked, metadata=calls.outgoing())
+            held = await self._journal.AcquireSession(asked, metadata=calls.outgoing(owner_id))
         self._sessions.forget_path(session_id)
         return held.generation

@@ -27,6 +27,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_orchestrator.anchor import AnchorEntry
+from netaclaw_orchestrator.compaction import Compactor
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter, translated
@@ -65,6 +66,8 @@ class Services:
     questions: QuestionReader
     patience: Patience
     idle_s: float
+    compaction_threshold: float
+    """Part of a model's window; 0: compactions only after an overflow."""
 
 
 class LiveSession:
@@ -86,6 +89,7 @@ class LiveSession:
         self.path: list[Entry] = []
         """The path to the leaf where the last turn left it."""
         self.contexts = ContextBuilder()
+        self.compactor = Compactor(services.compaction_threshold)
         self.prelude: Prelude | None = None
         """The agent of the last turn, made ready."""
         self.session: Session | None = None
@@ -226,6 +230,7 @@ class LiveSession:
             ),
             delegations=self._services.delegations,
             contexts=self.contexts,
+            compactor=self.compactor,
             batches=batches or {},
             on_taken=lambda request_id: self.waiting.pop(request_id, None),
         )

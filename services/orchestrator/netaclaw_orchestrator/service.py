@@ -19,13 +19,22 @@ from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_orchestrator.admission import Admission
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.commands import SessionCommandServicer
+from netaclaw_orchestrator.compact_command import Compactions
 from netaclaw_orchestrator.delegation.outcome import ENDED
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, forwarded, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.standing_approvals import QuestionReader
-from netaclaw_orchestrator.validation import check_answer, check_id, check_key, check_steer, check_watch, require_ids
+from netaclaw_orchestrator.validation import (
+    check_answer,
+    check_compact,
+    check_id,
+    check_key,
+    check_steer,
+    check_watch,
+    require_ids,
+)
 from netaclaw_orchestrator.watch import Watcher
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -45,6 +54,7 @@ class ChatServicer(ChatServiceServicer):
         owners: Owners,
         *,
         commands: SessionCommandServicer,
+        compactions: Compactions,
         delegations: DelegationReader,
         questions: QuestionReader,
         admission: Admission,
@@ -55,6 +65,7 @@ class ChatServicer(ChatServiceServicer):
         self._watcher = watcher
         self._owners = owners
         self._commands = commands
+        self._compactions = compactions
         self._delegations = delegations
         self._questions = questions
 
@@ -104,6 +115,8 @@ class ChatServicer(ChatServiceServicer):
         if turn is not None and not turn.ended.is_set() and request.turn_id in ("", turn.turn_id):
             await turn.cancel()
             response.turn_id = turn.turn_id
+        if not request.turn_id:
+            await self._compactions.cancel(request.session_id, calls.owner_id())
         response.gone_time.GetCurrentTime()
         return response
 
@@ -174,7 +187,15 @@ class ChatServicer(ChatServiceServicer):
         return pb.RespondClarifyResponse(entry=entry)
 
     async def Compact(self, request: pb.CompactRequest, context: Context) -> pb.CompactResponse:
-        raise not_built("Compact")
+        check_compact(request)
+        owner_id = calls.owner_id()
+        try:
+            entry = await self._compactions.compact(owner_id, request.session_id, request.instructions)
+        except NetaclawError as error:
+            owner = self._owners.at(named_owner(error, context))
+            with translated():
+                return await owner.Compact(request, metadata=onward(owner_id))
+        return pb.CompactResponse(entry=entry)
 
     async def Ping(self, request: pb.PingRequest, context: Context) -> pb.PingResponse:
         wrong = Violations()
@@ -198,8 +219,3 @@ class ChatServicer(ChatServiceServicer):
     async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
         """The instance to pass the call on to, if another one owns the session."""
         return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
-
-
-def not_built(method: str) -> NetaclawError:
-    """UNIMPLEMENTED, for a method whose contract stands before its work does."""
-    return NetaclawError(Reason.REASON_METHOD_NOT_PUBLIC, f"{method} is not built yet", metadata={"method": method})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
@@ -21,6 +23,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.loop import user_message
 from netaclaw_agent.model import ModelError
+from netaclaw_agent.tokens import estimate_tokens
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.fetching import Fetcher
@@ -53,6 +56,7 @@ class Sessions:
         self._pace = Pace()
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing = False
 
     def get(self, session_id: str, owner_id: str) -> LiveSession | None:
@@ -112,6 +116,22 @@ class Sessions:
             return ""
         return live.path[-1].entry_id
 
+    @asynccontextmanager
+    async def alone(self, session_id: str) -> AsyncIterator[None]:
+        """For commands that change a session's tree: they go one after another, and messages wait for their end."""
+        lock = self._alone.get(session_id)
+        if lock is None:
+            lock = self._alone[session_id] = asyncio.Lock()
+        async with lock:
+            yield
+
+    async def quiet(self, session_id: str) -> None:
+        """Wait until no command changes the session's tree."""
+        lock = self._alone.get(session_id)
+        if lock is not None:
+            async with lock:
+                pass
+
     def forget_path(self, session_id: str) -> None:
         """The tree is going to change by a command: the next turn reads its path anew."""
         live = self._live.get(session_id)
@@ -139,6 +159,9 @@ class Sessions:
             model = self._services.models.get(prelude.parent.agent.model)
         except ModelError:
             return None  # the turn itself says so
+        size = estimate_tokens(request.content)
+        if live is not None and live.compactor.is_due(path, prelude, model.context_window, size):
+            return None
         messages = live.contexts.build(path) if live is not None else []
         messages.append(user_message(request.content))
         call = prelude.call(messages, level, request.session_id)

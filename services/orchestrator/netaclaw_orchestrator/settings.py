@@ -39,6 +39,8 @@ class Settings:
     """How long a question waits for a person, unless the call says how long."""
     approval_timeout_s: int = var("NETACLAW_APPROVAL_TIMEOUT_SECONDS", 3_600)
     """How long a call waits for a person's agreement; then silence denies."""
+    compaction_threshold: float = var("NETACLAW_COMPACTION_THRESHOLD", 0.8)
+    """Part of the model's window from which on a context is compacted; 0: after an overflow only."""
     subagents_enabled: bool = var("NETACLAW_SUBAGENT_ENABLED", True)
     subagent_max_concurrent: int = var("NETACLAW_SUBAGENT_MAX_CONCURRENT", 3)
     """Children of one turn at once, for agents that say nothing themselves."""
@@ -58,6 +60,8 @@ class Settings:
     """Of all children of one delegation; 0: no limit."""
 
     def __post_init__(self) -> None:
+        if not (self.compaction_threshold == 0 or 0.1 <= self.compaction_threshold <= 1):
+            raise ValueError("NETACLAW_COMPACTION_THRESHOLD must be 0 or from 0.1 to 1")
         if not 1 <= self.subagent_max_concurrent <= 32:
             raise ValueError("NETACLAW_SUBAGENT_MAX_CONCURRENT must be from 1 to 32")
         if not 1 <= self.subagent_max_per_turn <= 10_000:

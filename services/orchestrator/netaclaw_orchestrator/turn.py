@@ -69,6 +69,8 @@ class Turn:
         """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
         self._steering: list[Waiting] = []
         self._early = context.early
+        self._transcript: list[Message] = []
+        """What the loop sends; a compaction shortens it in place."""
         self._tools = ToolCalls(context, self._on_spent)
         if anchor is not None and context.lost_usage.model_calls:
             anchor.spent(context.lost_usage)
@@ -134,10 +136,41 @@ class Turn:
     # --- the loop's port ---------------------------------------------------------------------------------------------
 
     async def call_model(self, transcript: Sequence[Message]) -> Message:
-        """Stream one answer into its entry."""
+        """Stream one answer into its entry. Where the context has become too large, or the provider says that it is, a
+        compaction shortens the transcript first, once."""
         anchor, committed = self._next_anchor()
+        self._answer = None
         context = self._context
         model = context.models.get(context.agent.model)
+        if self._early is None and context.compactor.is_due(self._path, context.prelude, model.context_window):
+            made = await context.compactor.compact(anchor, self._path, context.prelude, model, context.writer)
+            anchor, committed = self._behind(made) or (anchor, committed)
+        try:
+            return await self._answer_into(anchor, committed, transcript, model)
+        except ModelError as error:
+            if error.reason != "CONTEXT_TOO_LONG" or (self._answer is not None and self._answer.shown):
+                raise
+            made = await context.compactor.compact_overflow(anchor, self._path, model, context.writer)
+            further = self._behind(made)
+            if further is None:
+                raise
+        return await self._answer_into(*further, transcript, model)
+
+    def _behind(self, compaction: Entry | None) -> tuple[AnchorEntry, asyncio.Future[None]] | None:
+        """The anchor behind a compaction that took the last one's place; None when there is none."""
+        if compaction is None:
+            return None
+        self._path.append(compaction)
+        self._anchor = None
+        self._transcript[:] = self._context.contexts.build(self._path)
+        self._tokens.context_used = compaction.compaction.tokens_after
+        self._on_spent()
+        return self._new_anchor()
+
+    async def _answer_into(
+        self, anchor: AnchorEntry, committed: asyncio.Future[None] | None, transcript: Sequence[Message], model: Model
+    ) -> Message:
+        context = self._context
         answer = AnswerStream(context.publisher, self.turn_id, anchor.entry_id, model.name, attempt=anchor.attempt)
         self._answer = answer
         try:
@@ -217,6 +250,9 @@ class Turn:
             self._fresh = False
             return self._anchor, None
         self._settle_anchor()
+        return self._new_anchor()
+
+    def _new_anchor(self) -> tuple[AnchorEntry, asyncio.Future[None]]:
         before = self._path[-1].entry_id
         self._anchor = AnchorEntry.placeholder(
             new_id(),
@@ -268,7 +304,8 @@ class Turn:
             if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
                 end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
             else:
-                end = await run_loop(self, self._context.contexts.build(self._path), limits, resume=resume)
+                self._transcript = self._context.contexts.build(self._path)
+                end = await run_loop(self, self._transcript, limits, resume=resume)
         except asyncio.CancelledError:
             if self._stopped:
                 return
@@ -352,6 +389,8 @@ class Turn:
 
     def _total_usage(self) -> Usage:
         total = self._tools.usage
-        for entry in self._own_entries():
-            add_usage(total, entry.assistant.usage)
+        for entry in self.path:
+            if entry.turn_id == self.turn_id:
+                add_usage(total, entry.assistant.usage)
+                add_usage(total, entry.compaction.usage)
         return total

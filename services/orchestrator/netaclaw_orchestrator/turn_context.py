@@ -11,6 +11,7 @@ from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
+from netaclaw_orchestrator.compaction import Compactor
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import JournalWriter
@@ -41,6 +42,8 @@ class TurnContext:
     delegations: DelegationReader
     contexts: ContextBuilder
     """The session's; a turn of its path begins where the last one ended."""
+    compactor: Compactor
+    """The session's."""
     early: EarlyCall | None = None
     """The first model call, where it was begun ahead of the turn."""
     lost_usage: Usage = field(default_factory=Usage)

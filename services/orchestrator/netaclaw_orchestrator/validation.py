@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from netaclaw.chat.v1.chat_service_pb2 import (
     ChatRequest,
+    CompactRequest,
     ExecuteChatRequest,
     RespondClarifyRequest,
     SteerSubagentRequest,
@@ -16,6 +17,7 @@ MAX_CONTENT_BYTES = 256 * 1024
 MAX_STEER_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 32 * 1024
 """Longest answer to a question: it becomes a tool's result."""
+MAX_INSTRUCTIONS_CHARS = 4_000
 MAX_KEY_CHARS = 128
 MAX_NAME_CHARS = 100
 MAX_WATCH_TARGETS = 100
@@ -75,6 +77,15 @@ def check_answer(request: RespondClarifyRequest) -> None:
     size = len(request.answer.encode())
     wrong.check(bool(request.answer.strip()), "answer", "must not be empty")
     wrong.check(size <= MAX_ANSWER_BYTES, "answer", f"is {size} bytes long, but at most {MAX_ANSWER_BYTES} are allowed")
+    wrong.raise_if_any()
+
+
+def check_compact(request: CompactRequest) -> None:
+    """Raises InvalidRequest."""
+    wrong = Violations()
+    check_id(wrong, "session_id", request.session_id)
+    fits = len(request.instructions) <= MAX_INSTRUCTIONS_CHARS
+    wrong.check(fits, "instructions", f"are longer than {MAX_INSTRUCTIONS_CHARS} characters")
     wrong.raise_if_any()
 
 

@@ -23,10 +23,20 @@ from netaclaw.session.v1.entry_pb2 import (
     ToolResult,
     UserBody,
 )
-from netaclaw_agent.compaction import Cut, Guard, NothingToCompact, find_cut, finished_summary, is_due, summary_call
+from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw_agent.compaction import (
+    Cut,
+    Guard,
+    NothingToCompact,
+    context_tokens,
+    find_cut,
+    finished_summary,
+    is_due,
+    summary_call,
+)
 from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import calls_of, text_of
-from netaclaw_agent.tokens import prompt_tokens
+from netaclaw_agent.tokens import message_tokens, prompt_tokens
 
 CASE = json.loads((Path(__file__).parents[2] / "cases" / "tree-02.json").read_text(encoding="utf-8"))
 
@@ -183,13 +193,48 @@ def test_todo_list_and_delegations_survive_word_for_word() -> None:
 
 def test_the_guard_stops_circles() -> None:
     guard = Guard()
-    assert guard.may_compact("e1")
-    assert guard.may_retry("e1")
-    assert not guard.may_retry("e1")
-    assert guard.may_retry("e2")
-    guard.freed_nothing("e2")
-    assert not guard.may_compact("e2")
-    assert guard.may_compact("e3")
+    assert guard.may_compact(850, 1000)
+    guard.tried(840)
+    assert not guard.may_compact(850, 1000)
+    assert not guard.may_compact(940, 1000)
+    assert guard.may_compact(941, 1000)
+
+
+def test_todo_list_and_delegations_outlive_several_compactions() -> None:
+    batch = Part(batch_reference=BatchReferencePart(batch_entry_id="b1", call_id="k"))
+    with_todos = assistant("a", call("k"), batch)
+    with_todos.assistant.todos.append(TodoItem(todo_id="1", text="mend the roof", status="pending"))
+    path = [user("u"), with_todos, *talk(6)]
+    path = compacted(find_cut(path, 1000, kept_tokens=130), path)
+    path = [*path, *(user(f"v{n}") for n in range(4))]
+    summary = finished_summary("The second.", find_cut(path, 1000, kept_tokens=60))
+    assert "[pending] mend the roof" in summary
+    assert "b1" in summary
+
+
+def test_a_small_window_leaves_room_for_what_is_summed_up() -> None:
+    path = talk(40)
+    asked = summary_call(find_cut(path, 4000, kept_tokens=100), 4000)
+    assert 0 < asked.max_output_tokens <= 500
+    assert text_of(build_context(path)[0]) in text_of(asked.messages[0])
+
+
+def test_a_context_is_as_large_as_the_last_call_says_and_what_came_after() -> None:
+    path = [user("u"), assistant("a", call("k", "x" * 400))]
+    assert context_tokens(path, "system") == prompt_tokens("system", build_context(path))
+    path[1].assistant.usage.CopyFrom(Usage(input_tokens=700, output_tokens=50, model_calls=1))
+    assert context_tokens(path, "system") == 700 + 50 + 100
+    path.append(user("v", "y" * 40))
+    assert context_tokens(path, "system") == 850 + message_tokens(build_context(path)[-1])
+    path[1].assistant.usage.model_calls = 2
+    assert context_tokens(path, "system") == prompt_tokens("system", build_context(path))
+
+
+def test_what_was_counted_before_a_compaction_does_not_count_after_it() -> None:
+    path = talk(6)
+    path[-1].assistant.usage.CopyFrom(Usage(input_tokens=90_000, output_tokens=50, model_calls=1))
+    path = compacted(find_cut(path, 1000, kept_tokens=130), path)
+    assert context_tokens(path, "") < 1000
 
 
 PARTS = st.sampled_from(["user", "answer", "calls", "open", "compact"])

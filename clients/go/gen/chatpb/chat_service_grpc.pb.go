@@ -60,7 +60,9 @@ type ChatServiceClient interface {
 	RetractMessage(ctx context.Context, in *RetractMessageRequest, opts ...grpc.CallOption) (*RetractMessageResponse, error)
 	// Answers a question or an approval. Fails with FAILED_PRECONDITION (CLARIFY_CLOSED) when it is no longer open.
 	RespondClarify(ctx context.Context, in *RespondClarifyRequest, opts ...grpc.CallOption) (*RespondClarifyResponse, error)
-	// Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING).
+	// Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+	// client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+	// nothing or was cancelled), and with the model's reason.
 	Compact(ctx context.Context, in *CompactRequest, opts ...grpc.CallOption) (*CompactResponse, error)
 	// Sets the session's thinking level for the next model calls.
 	SetThinkingLevel(ctx context.Context, in *SetThinkingLevelRequest, opts ...grpc.CallOption) (*SetThinkingLevelResponse, error)
@@ -232,7 +234,9 @@ type ChatServiceServer interface {
 	RetractMessage(context.Context, *RetractMessageRequest) (*RetractMessageResponse, error)
 	// Answers a question or an approval. Fails with FAILED_PRECONDITION (CLARIFY_CLOSED) when it is no longer open.
 	RespondClarify(context.Context, *RespondClarifyRequest) (*RespondClarifyResponse, error)
-	// Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING).
+	// Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+	// client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+	// nothing or was cancelled), and with the model's reason.
 	Compact(context.Context, *CompactRequest) (*CompactResponse, error)
 	// Sets the session's thinking level for the next model calls.
 	SetThinkingLevel(context.Context, *SetThinkingLevelRequest) (*SetThinkingLevelResponse, error)

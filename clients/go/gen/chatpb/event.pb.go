@@ -746,7 +746,7 @@ type ChatEvent_ClarifyResolved struct {
 }
 
 type ChatEvent_CompactionStart struct {
-	// Durable. Compaction began.
+	// Durable. Compaction began; the entry is the one that becomes the COMPACTION entry, empty for a manual one.
 	CompactionStart *CompactionStart `protobuf:"bytes,31,opt,name=compaction_start,json=compactionStart,proto3,oneof"`
 }
 
@@ -1972,7 +1972,8 @@ func (x *ClarifyResolved) GetEntry() *sessionpb.Entry {
 	return nil
 }
 
-// Compaction began.
+// Compaction began. It ends with compaction_done or compaction_error; where its instance died, with the next
+// compaction_start or the end of the turn.
 type CompactionStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. True when a person asked for it.
@@ -2091,7 +2092,7 @@ func (x *CompactionDone) GetTokensAfter() int64 {
 	return 0
 }
 
-// Compaction failed.
+// Compaction failed, was cancelled, or would free nothing (then without a compaction_start).
 type CompactionError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. Why, for people.

@@ -101,6 +101,8 @@ const (
 	Reason_REASON_INTERNAL Reason = 34
 	// [FAILED_PRECONDITION] The prompt does not fit into the model's window. Metadata: model.
 	Reason_REASON_CONTEXT_TOO_LONG Reason = 40
+	// [FAILED_PRECONDITION] A compaction would free nothing, or was cancelled; the path is as before.
+	Reason_REASON_NOT_COMPACTED Reason = 42
 )
 
 // Enum value maps for Reason.
@@ -142,6 +144,7 @@ var (
 		33: "REASON_SHUTTING_DOWN",
 		34: "REASON_INTERNAL",
 		40: "REASON_CONTEXT_TOO_LONG",
+		42: "REASON_NOT_COMPACTED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":          0,
@@ -180,6 +183,7 @@ var (
 		"REASON_SHUTTING_DOWN":        33,
 		"REASON_INTERNAL":             34,
 		"REASON_CONTEXT_TOO_LONG":     40,
+		"REASON_NOT_COMPACTED":        42,
 	}
 )
 
@@ -214,7 +218,7 @@ var File_netaclaw_error_v1_reason_proto protoreflect.FileDescriptor
 
 const file_netaclaw_error_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1enetaclaw/error/v1/reason.proto\x12\x11netaclaw.error.v1*\xf1\a\n" +
+	"\x1enetaclaw/error/v1/reason.proto\x12\x11netaclaw.error.v1*\x8b\b\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_INVALID_FIELD\x10\x01\x12\x1c\n" +
@@ -252,7 +256,8 @@ const file_netaclaw_error_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_ALREADY_EXISTS\x10 \x12\x18\n" +
 	"\x14REASON_SHUTTING_DOWN\x10!\x12\x13\n" +
 	"\x0fREASON_INTERNAL\x10\"\x12\x1b\n" +
-	"\x17REASON_CONTEXT_TOO_LONG\x10(b\x06proto3"
+	"\x17REASON_CONTEXT_TOO_LONG\x10(\x12\x18\n" +
+	"\x14REASON_NOT_COMPACTED\x10*b\x06proto3"
 
 var (
 	file_netaclaw_error_v1_reason_proto_rawDescOnce sync.Once

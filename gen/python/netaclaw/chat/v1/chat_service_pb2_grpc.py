@@ -159,7 +159,9 @@ class ChatServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Compact(self, request, context):
-        """Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING).
+        """Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+        client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+        nothing or was cancelled), and with the model's reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -59,7 +59,10 @@ class ChatServiceStub:
     RespondClarify: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.RespondClarifyRequest, _chat_service_pb2.RespondClarifyResponse]
     """Answers a question or an approval. Fails with FAILED_PRECONDITION (CLARIFY_CLOSED) when it is no longer open."""
     Compact: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.CompactRequest, _chat_service_pb2.CompactResponse]
-    """Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING)."""
+    """Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+    client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+    nothing or was cancelled), and with the model's reason.
+    """
     SetThinkingLevel: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.SetThinkingLevelRequest, _chat_service_pb2.SetThinkingLevelResponse]
     """Sets the session's thinking level for the next model calls."""
     Ping: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.PingRequest, _chat_service_pb2.PingResponse]
@@ -96,7 +99,10 @@ class ChatServiceAsyncStub(ChatServiceStub):
     RespondClarify: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.RespondClarifyRequest, _chat_service_pb2.RespondClarifyResponse]  # type: ignore[assignment]
     """Answers a question or an approval. Fails with FAILED_PRECONDITION (CLARIFY_CLOSED) when it is no longer open."""
     Compact: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.CompactRequest, _chat_service_pb2.CompactResponse]  # type: ignore[assignment]
-    """Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING)."""
+    """Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+    client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+    nothing or was cancelled), and with the model's reason.
+    """
     SetThinkingLevel: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.SetThinkingLevelRequest, _chat_service_pb2.SetThinkingLevelResponse]  # type: ignore[assignment]
     """Sets the session's thinking level for the next model calls."""
     Ping: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.PingRequest, _chat_service_pb2.PingResponse]  # type: ignore[assignment]
@@ -184,7 +190,10 @@ class ChatServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _chat_service_pb2.CompactRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_chat_service_pb2.CompactResponse, _abc.Awaitable[_chat_service_pb2.CompactResponse]]:
-        """Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING)."""
+        """Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+        client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+        nothing or was cancelled), and with the model's reason.
+        """
 
     @_abc_1.abstractmethod
     def SetThinkingLevel(

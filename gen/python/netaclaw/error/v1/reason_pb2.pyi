@@ -42,6 +42,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_SHUTTING_DOWN: _ClassVar[Reason]
     REASON_INTERNAL: _ClassVar[Reason]
     REASON_CONTEXT_TOO_LONG: _ClassVar[Reason]
+    REASON_NOT_COMPACTED: _ClassVar[Reason]
 REASON_UNSPECIFIED: Reason
 REASON_INVALID_FIELD: Reason
 REASON_SESSION_NOT_FOUND: Reason
@@ -78,3 +79,4 @@ REASON_ALREADY_EXISTS: Reason
 REASON_SHUTTING_DOWN: Reason
 REASON_INTERNAL: Reason
 REASON_CONTEXT_TOO_LONG: Reason
+REASON_NOT_COMPACTED: Reason

@@ -874,7 +874,9 @@ export const ChatService: GenService<{
     output: typeof RespondClarifyResponseSchema;
   },
   /**
-   * Compacts the session's path now. Fails with FAILED_PRECONDITION (TURN_RUNNING).
+   * Compacts the session's path now; messages and commands on the session wait for its end. CancelTurn cancels it, a
+   * client that goes away does not. Fails with FAILED_PRECONDITION (TURN_RUNNING, or NOT_COMPACTED when it would free
+   * nothing or was cancelled), and with the model's reason.
    *
    * @generated from rpc netaclaw.chat.v1.ChatService.Compact
    */

@@ -248,7 +248,7 @@ export type ChatEvent = Message<"netaclaw.chat.v1.ChatEvent"> & {
     case: "clarifyResolved";
   } | {
     /**
-     * Durable. Compaction began.
+     * Durable. Compaction began; the entry is the one that becomes the COMPACTION entry, empty for a manual one.
      *
      * @generated from field: netaclaw.chat.v1.CompactionStart compaction_start = 31;
      */
@@ -899,7 +899,8 @@ export const ClarifyResolvedSchema: GenMessage<ClarifyResolved> = /*@__PURE__*/
   messageDesc(file_netaclaw_chat_v1_event, 21);
 
 /**
- * Compaction began.
+ * Compaction began. It ends with compaction_done or compaction_error; where its instance died, with the next
+ * compaction_start or the end of the turn.
  *
  * @generated from message netaclaw.chat.v1.CompactionStart
  */
@@ -962,7 +963,7 @@ export const CompactionDoneSchema: GenMessage<CompactionDone> = /*@__PURE__*/
   messageDesc(file_netaclaw_chat_v1_event, 23);
 
 /**
- * Compaction failed.
+ * Compaction failed, was cancelled, or would free nothing (then without a compaction_start).
  *
  * @generated from message netaclaw.chat.v1.CompactionError
  */
