@@ -8,7 +8,13 @@ import grpc
 
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
 from netaclaw.tool.v1 import tool_service_pb2 as pb
-from netaclaw.tool.v1.tool_pb2 import ToolDiagnostic, ToolProfile, ToolProfileItem, ToolRoute
+from netaclaw.tool.v1.tool_pb2 import (
+    ToolDiagnostic,
+    ToolProfile,
+    ToolProfileItem,
+    ToolRoute,
+    ToolRuntimeRoute,
+)
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceServicer
 from netaclaw_agent.policy import Scene, child_policy, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
@@ -58,6 +64,12 @@ class ToolServicer(ToolServiceServicer):
         for manifest, route, child_route in zip(KNOWN_TOOLS, main.routes, child.routes, strict=True):
             profile.items.append(ToolProfileItem(manifest=manifest, main_route=route, subagent_route=child_route))
             if route.route == ToolRoute.TOOL_ROUTE_DISABLED:
-                fix = f"change {route.policy_sources[0]}" if route.policy_sources else ""
-                profile.diagnostics.append(ToolDiagnostic(tool_name=manifest.tool_name, message=route.reason, fix=fix))
+                profile.diagnostics.append(_diagnostic(route, route.reason))
+            elif child_route.route == ToolRoute.TOOL_ROUTE_DISABLED:
+                profile.diagnostics.append(_diagnostic(child_route, f"not in subagents: {child_route.reason}"))
         return pb.GetToolProfileResponse(profile=profile)
+
+
+def _diagnostic(route: ToolRuntimeRoute, message: str) -> ToolDiagnostic:
+    fix = f"change {route.policy_sources[0]}" if route.policy_sources else ""
+    return ToolDiagnostic(tool_name=route.tool_name, message=message, fix=fix)

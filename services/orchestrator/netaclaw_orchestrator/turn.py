@@ -163,7 +163,8 @@ class Turn:
         self._path.append(compaction)
         self._anchor = None
         self._transcript[:] = self._context.contexts.build(self._path)
-        self._tokens.context_used = compaction.compaction.tokens_after
+        window = self._context.models.get(self._context.agent.model).context_window
+        self._tokens = TokenUpdate(context_used=compaction.compaction.tokens_after, context_window=window)
         self._on_spent()
         return self._new_anchor()
 
