@@ -180,3 +180,25 @@ async def test_ctrl_c_cancels_the_turn_and_twice_leaves_it_running(
             terminal.interrupt()
             assert await terminal.ended() == 1
             await terminal.until("go on with --session")
+
+
+async def test_lines_of_a_pipe_are_one_turn_each(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
+    model_server.rule = lambda body: Reply([Text(f"you said {body['messages'][-1]['content']}")])
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "netaclaw_cli", "chat", "--address", suite.gateway, "--session", session_id),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(LIMIT_S):
+            out, err = await process.communicate(b"one\n\n/tree\n/fly\ntwo")
+    shown = out.decode()
+    assert process.returncode == 0
+    assert shown.index("you said one") < shown.index("you: one") < shown.index("you said two")
+    assert "there is no /fly" in err.decode()
+    assert f"go on with --session {session_id}" in err.decode()
