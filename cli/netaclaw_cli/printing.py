@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from netaclaw.chat.v1.event_pb2 import ChatEvent, StreamChannel
-from netaclaw.session.v1.entry_pb2 import EntryKind, EntryState, ToolCallPart
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, StreamChannel
+from netaclaw.session.v1.entry_pb2 import ClarifyBody, EntryKind, EntryState, ToolCallPart
 from netaclaw_cli.cards import card_lines
-from netaclaw_cli.wording import call_state, clean, one_line, route, seconds, task_state
+from netaclaw_cli.wording import (
+    call_state,
+    clarify_state,
+    clean,
+    one_line,
+    route,
+    seconds,
+    task_state,
+    usage_line,
+)
 from netaclaw_client import SessionView
 
 Write = Callable[[str], None]
 
 _STEP_WIDTH = 100
+_TODO_MARKS = {"pending": "☐", "in_progress": "▶", "completed": "☑", "cancelled": "☒"}
+_RECEIPTS = {
+    ReceiptState.RECEIPT_STATE_QUEUED: "your message waits",
+    ReceiptState.RECEIPT_STATE_TAKEN: "your message is read",
+    ReceiptState.RECEIPT_STATE_MISSED: "your message came too late",
+    ReceiptState.RECEIPT_STATE_RETRACTED: "your message was taken back",
+}
 
 
 class TurnPrinter:
@@ -23,6 +39,8 @@ class TurnPrinter:
         self._write = write
         self._shown: dict[str, str] = {}
         """Text that was written per assistant entry of this turn."""
+        self._thinkers: set[str] = set()
+        """Entries whose reasoning was written."""
         self._states: dict[str, int] = {}
         self._open = False
         """The cursor stands behind text, not at the begin of a line."""
@@ -61,6 +79,9 @@ class TurnPrinter:
     def _catch_up(self, entry_id: str) -> None:
         """Write what the entry's text has more than what was written; all of it when it changed."""
         text = clean(self._view.text_of(entry_id))
+        draft = self._view.drafts.get((entry_id, ""))
+        if text and draft is not None and entry_id not in self._thinkers:
+            self._think(entry_id, draft.thinking)
         shown = self._shown.get(entry_id, "")
         if not text.startswith(shown):
             self.line("")
@@ -97,15 +118,73 @@ class TurnPrinter:
             self.line(line)
 
     def _question(self, event: ChatEvent) -> None:
-        self.line(f"? {clean(event.clarify_request.entry.clarify.question)}")
+        for line in question_lines(event.clarify_request.entry.clarify):
+            self.line(line)
+
+    def _resolved(self, event: ChatEvent) -> None:
+        body = event.clarify_resolved.entry.clarify
+        answer = f": {one_line(body.answer, _STEP_WIDTH)}" if body.answer else ""
+        self.line(f"({clarify_state(body.state).lower()}{answer})")
+
+    def _thought(self, event: ChatEvent) -> None:
+        if not event.task_id:
+            self._think(event.entry_id, event.thinking_done.text)
+
+    def _think(self, entry_id: str, thinking: str) -> None:
+        """Reasoning stands before its answer, once."""
+        if thinking and entry_id not in self._thinkers:
+            self._thinkers.add(entry_id)
+            for line in clean(thinking).strip().splitlines():
+                self.line(f"  ~ {line}")
+
+    def _todos(self, event: ChatEvent) -> None:
+        for item in event.todo_update.todos if not event.task_id else ():
+            self.line(f"  {_TODO_MARKS.get(item.status, '?')} {one_line(item.text, _STEP_WIDTH)}")
+
+    def _compacting(self, event: ChatEvent) -> None:
+        self.line(f"(summing up the conversation, {event.compaction_start.tokens_before} tokens)")
+
+    def _compacted(self, event: ChatEvent) -> None:
+        done = event.compaction_done
+        self.line(f"(summed up: {done.tokens_before} tokens are {done.tokens_after} now)")
+
+    def _not_compacted(self, event: ChatEvent) -> None:
+        self.line(f"(not summed up: {one_line(event.compaction_error.message, _STEP_WIDTH)})")
+
+    def _receipt(self, event: ChatEvent) -> None:
+        kind = event.WhichOneof("event")
+        state = event.message_receipt.state if kind == "message_receipt" else event.steer_receipt.state
+        self.line(f"({_RECEIPTS.get(state, 'your message: unknown')})")
 
     def _done(self, event: ChatEvent) -> None:
         self._shown.clear()
         self._states.clear()
+        usage = event.done.usage if event.WhichOneof("event") == "done" else event.error.usage
+        if usage.model_calls:
+            self.line(f"({usage_line(usage)}{self._context()})")
+
+    def _context(self) -> str:
+        tokens = self._view.tokens
+        if not tokens.context_window or not tokens.context_used:
+            return ""
+        return f"; context {100 * tokens.context_used / tokens.context_window:.0f} %"
 
     def _error(self, event: ChatEvent) -> None:
-        self._done(event)
         self.line(f"The turn failed: {clean(event.error.message)} ({event.error.reason})")
+        self._done(event)
+
+
+def question_lines(body: ClarifyBody) -> Iterator[str]:
+    """An open question with its choices, or the call that waits for an approval."""
+    if body.HasField("approval"):
+        who = "a subagent" if body.task_id else "the agent"
+        call = body.approval
+        yield f"? may {who} call {call.tool_name} {one_line(call.arguments_json, _STEP_WIDTH)}"
+        yield "  allow, deny or always (in this session)"
+        return
+    yield f"? {clean(body.question)}"
+    for number, choice in enumerate(body.choices, start=1):
+        yield f"  {number}  {clean(choice)}"
 
 
 def _took(call: ToolCallPart) -> str:
@@ -123,6 +202,14 @@ _SHOWN: Mapping[str, Callable[[TurnPrinter, ChatEvent], None]] = {
     "subagent_event": TurnPrinter._task,
     "subagent_run_completed": TurnPrinter._batch_ended,
     "clarify_request": TurnPrinter._question,
+    "clarify_resolved": TurnPrinter._resolved,
+    "thinking_done": TurnPrinter._thought,
+    "todo_update": TurnPrinter._todos,
+    "compaction_start": TurnPrinter._compacting,
+    "compaction_done": TurnPrinter._compacted,
+    "compaction_error": TurnPrinter._not_compacted,
+    "message_receipt": TurnPrinter._receipt,
+    "steer_receipt": TurnPrinter._receipt,
     "done": TurnPrinter._done,
     "error": TurnPrinter._error,
 }

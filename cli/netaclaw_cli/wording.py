@@ -8,7 +8,7 @@ import unicodedata
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
-from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState
+from netaclaw.session.v1.entry_pb2 import ClarifyState, ToolCallPart, ToolCallState
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolRoute
@@ -28,6 +28,11 @@ def call_state(state: int) -> str:
     return _name(ToolCallState, state, "TOOL_CALL_STATE_")
 
 
+def clarify_state(state: int) -> str:
+    """ANSWERED for CLARIFY_STATE_ANSWERED."""
+    return _name(ClarifyState, state, "CLARIFY_STATE_")
+
+
 def outcome(state: int) -> str:
     """COMPLETED for TURN_OUTCOME_COMPLETED."""
     return _name(TurnOutcome, state, "TURN_OUTCOME_")
@@ -43,6 +48,13 @@ def route(call: ToolCallPart) -> str:
 def tokens(usage: Usage) -> int:
     """Tokens sent and received."""
     return usage.input_tokens + usage.output_tokens
+
+
+def usage_line(usage: Usage) -> str:
+    """Tokens and cost for people; the cost only where there is one. Part of it may be estimated."""
+    cost = f", {usage.cost_micros / 1e6:.4f} $" if usage.cost_micros else ""
+    about = "about " if usage.estimated_calls else ""
+    return f"{about}{usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
 
 
 def elapsed_s(task: SubagentTask, now: float | None = None) -> float:

@@ -219,8 +219,3 @@ class ChatServicer(ChatServiceServicer):
     async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
         """The instance to pass the call on to, if another one owns the session."""
         return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
-
-
-def not_built(method: str) -> NetaclawError:
-    """UNIMPLEMENTED, for a method whose contract stands before its work does."""
-    return NetaclawError(Reason.REASON_METHOD_NOT_PUBLIC, f"{method} is not built yet", metadata={"method": method})
