@@ -111,6 +111,23 @@ def test_the_whole_turn_is_stopped(tab: Page, suite: PageSuite) -> None:
     assert shown(tab) == stored(suite.tree(session_of(tab)))
 
 
+def test_a_message_sent_meanwhile_waits_with_its_receipt_and_is_taken_in(tab: Page, suite: PageSuite) -> None:
+    begin(tab, suite)
+    send(tab, "delegate: WAITING for one")
+    expect(tab.locator("[data-task][data-state=running]")).to_have_count(1)
+    for text in ("list the files", "never mind"):
+        tab.locator("textarea").fill(text)
+        tab.keyboard.press("Enter")
+        expect(tab.locator("[data-receipt=queued]", has_text=text)).to_be_visible()
+    tab.locator("[data-receipt]", has_text="never mind").get_by_role("button", name="Take back").click()
+    expect(tab.locator("[data-receipt]")).to_have_count(1)
+    suite.release()
+    expect(tab.locator("[data-role=user]")).to_have_count(2)
+    expect(tab.locator("[data-receipt]")).to_have_count(0)
+    settled(tab)
+    assert shown(tab) == stored(suite.tree(session_of(tab)))
+
+
 def test_a_child_s_transcript_opens_beside_the_conversation(tab: Page, suite: PageSuite) -> None:
     begin(tab, suite)
     turn(tab, PARALLEL)
