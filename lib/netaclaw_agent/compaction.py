@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netaclaw.session.v1.entry_pb2 import CompactionBody, Entry, EntryKind, EntryState, Message, MessageRole, TodoItem
+from netaclaw.session.v1.entry_pb2 import (
+    AssistantBody,
+    CompactionBody,
+    Entry,
+    EntryKind,
+    EntryState,
+    Message,
+    MessageRole,
+    ToolCallState,
+)
 from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.context import build_context
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import ModelCall
 from netaclaw_agent.tokens import estimate_tokens, message_tokens, prompt_tokens
+from netaclaw_agent.tools.todo import TODO_WRITE
 
 THRESHOLD = 0.8
 """Part of the window from which on an automatic compaction is due, unless the operator says otherwise."""
@@ -85,14 +95,15 @@ def context_tokens(path: Sequence[Entry], system: str, tools: Sequence[ToolManif
     """What the prompt of the next model call takes, in tokens.
 
     As the provider counted the last call since the last compaction, and an estimate of what came after it; an estimate
-    of all where there is no such call. Of an answer that took several attempts the sum is known only, so it is skipped.
+    of all where there is no such call. Of an answer whose call failed before only the sum is known, so it is skipped;
+    an attempt that died with its owner counts a call and no tokens.
     """
     later = 0
     for entry in reversed(path):
         if entry.kind == EntryKind.ENTRY_KIND_COMPACTION:
             break
         usage = entry.assistant.usage
-        if usage.model_calls == 1 and usage.input_tokens:
+        if usage.model_calls == max(1, entry.assistant.attempt) and usage.input_tokens:
             results = sum(estimate_tokens(part.tool_call.result.content) for part in entry.assistant.parts)
             return usage.input_tokens + usage.output_tokens + results + later
         later += _tokens(entry)
@@ -232,10 +243,16 @@ def _short(text: str) -> str:
 
 
 def _todo(entries: Sequence[Entry]) -> list[str]:
-    todos = next(
-        (list(entry.assistant.todos) for entry in reversed(entries) if entry.assistant.todos), list[TodoItem]()
-    )
-    return ["\n".join(["Todo list:", *(f"- [{item.status}] {item.text}" for item in todos)])] if todos else []
+    """As the last entry that wrote the list left it; one that emptied it leaves nothing."""
+    wrote = next((entry.assistant for entry in reversed(entries) if _writes_todos(entry)), AssistantBody())
+    lines = [f"- [{item.status}] {item.text}" for item in wrote.todos]
+    return ["\n".join(["Todo list:", *lines])] if lines else []
+
+
+def _writes_todos(entry: Entry) -> bool:
+    done = ToolCallState.TOOL_CALL_STATE_COMPLETED
+    calls = (part.tool_call for part in entry.assistant.parts)
+    return bool(entry.assistant.todos) or any(call.tool_name == TODO_WRITE and call.state == done for call in calls)
 
 
 def _delegations(entries: Sequence[Entry]) -> list[str]:

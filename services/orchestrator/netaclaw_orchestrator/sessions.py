@@ -23,7 +23,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 )
 from netaclaw_agent.loop import user_message
 from netaclaw_agent.model import ModelError
-from netaclaw_agent.tokens import estimate_tokens
+from netaclaw_agent.tokens import message_tokens
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.fetching import Fetcher
@@ -159,7 +159,7 @@ class Sessions:
             model = self._services.models.get(prelude.parent.agent.model)
         except ModelError:
             return None  # the turn itself says so
-        size = estimate_tokens(request.content)
+        size = message_tokens(user_message(request.content))
         if live is not None and live.compactor.is_due(path, prelude, model.context_window, size):
             return None
         messages = live.contexts.build(path) if live is not None else []

@@ -212,6 +212,15 @@ def test_todo_list_and_delegations_outlive_several_compactions() -> None:
     assert "b1" in summary
 
 
+def test_a_todo_list_that_was_emptied_does_not_come_back() -> None:
+    with_todos = assistant("a", call("k"))
+    with_todos.assistant.todos.append(TodoItem(todo_id="1", text="mend the roof", status="pending"))
+    emptied = assistant("b", call("m"))
+    emptied.assistant.parts[-1].tool_call.tool_name = "todo_write"
+    path = [user("u"), with_todos, user("v"), emptied, *talk(3)]
+    assert "mend the roof" not in finished_summary("It began.", find_cut(path, 1000, kept_tokens=50))
+
+
 def test_a_small_window_leaves_room_for_what_is_summed_up() -> None:
     path = talk(40)
     asked = summary_call(find_cut(path, 4000, kept_tokens=100), 4000)
@@ -227,6 +236,9 @@ def test_a_context_is_as_large_as_the_last_call_says_and_what_came_after() -> No
     path.append(user("v", "y" * 40))
     assert context_tokens(path, "system") == 850 + message_tokens(build_context(path)[-1])
     path[1].assistant.usage.model_calls = 2
+    path[1].assistant.attempt = 2
+    assert context_tokens(path, "system") == 850 + message_tokens(build_context(path)[-1])
+    path[1].assistant.attempt = 1
     assert context_tokens(path, "system") == prompt_tokens("system", build_context(path))
 
 
