@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page
 from tests.browser.conftest import FOREIGN, Way, open_page
 
 CONTENT = "in parallel: count the files; find the 3 largest files; count the lines per language"
+LONG = "in parallel: " + "; ".join(["count the files"] * 16)
+"""Three at once: it goes on well after the cut has come through."""
 CLIENTS = ["turn", "googleTurn"]
 
 
@@ -30,7 +32,7 @@ def test_a_delegated_turn_is_seen_live_and_ends_as_it_is_stored(page: Page, way:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_cut_in_the_middle_is_resumed_without_loss_or_repetition(page: Page, way: Way, client: str) -> None:
     page.expose_function("cut", way.cut)
-    report = run(page, client, way.url, cut=True)
+    report = run(page, client, way.url, cut=True, content=LONG)
     assert (report["end"], report["differences"], report["cards"]) == ("done", [], 1)
     assert report["streams"] > 1
 
