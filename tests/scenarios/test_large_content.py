@@ -25,6 +25,11 @@ LARGE = "漢字" * 100_000
 REASONING = "因" * 100_000
 
 
+def settings(model: FakeOpenAI) -> dict[str, str]:
+    """A window that the large text fits into: nothing is to be summed up."""
+    return {"NETACLAW_OPENAI_BASE_URL": model.base_url, "NETACLAW_OPENAI_CONTEXT_WINDOW": "1000000"}
+
+
 async def test_a_large_answer_reaches_the_model_whole_and_goes_where_its_entry_goes(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
@@ -36,7 +41,7 @@ async def test_a_large_answer_reaches_the_model_whole_and_goes_where_its_entry_g
 
     model_server.rule = rule
     async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        open_suite("in_process", **settings(model_server)) as suite,
         suite.client() as client,
     ):
         session_id = await suite.new_session(client)
