@@ -78,7 +78,8 @@ class WebBridge:
         elif method == "OPTIONS":
             await _answer(send, 204, "", preflight(origin) if origin else [(b"allow", b"POST, OPTIONS")])
         elif method != "POST":
-            if self._pages is None or method not in ("GET", "HEAD"):
+            of_a_service = scope["path"].split("/")[1] in self._routes.names
+            if self._pages is None or method not in ("GET", "HEAD") or of_a_service:
                 await _answer(send, 405, "calls are made with POST", [(b"allow", b"POST, OPTIONS")])
             else:
                 await self._pages(scope, receive, send)
