@@ -12,7 +12,6 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
-from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from netaclaw.chat.v1.chat_service_pb2 import WatchRequest, WatchTarget
@@ -56,27 +55,27 @@ METHODS = sorted(methods(), key=lambda method: LAST.index(method.name) if method
 
 def asked(method: MethodDescriptor, ids: dict[str, str]) -> bytes:
     """A request of the method about things with these ids, right in all else."""
-    message = GetMessageClass(method.input_type)()
+    message: Any = GetMessageClass(method.input_type)()  # of any method
     _fill(message, ids)
     if method.name == "UpdateSession":
-        message.session.title = "changed"  # type: ignore[attr-defined]  # the method's own field
-        message.update_mask.paths.append("title")  # type: ignore[attr-defined]
+        message.session.title = "changed"
+        message.update_mask.paths.append("title")
     if method.name == "UpdateAgent":
-        message.agent.description, message.etag = "changed", "1"  # type: ignore[attr-defined]
-        message.update_mask.paths.append("description")  # type: ignore[attr-defined]
+        message.agent.description, message.etag = "changed", "1"
+        message.update_mask.paths.append("description")
     if method.name == "CreateAgent":
-        message.agent.Clear()  # type: ignore[attr-defined]
-        message.agent.name, message.agent.system_prompt = f"n{new_id()}"[:30], "Help."  # type: ignore[attr-defined]
-        message.agent_id = new_id()  # type: ignore[attr-defined]
+        message.agent.Clear()
+        message.agent.name, message.agent.system_prompt = f"n{new_id()}"[:30], "Help."
+        message.agent_id = new_id()
     if method.name == "Watch":
         message = WatchRequest(targets=[WatchTarget(session_id=ids["session_id"])])
     if method.name in ("Chat", "ExecuteChat"):
         message.ClearField("leaf_entry_id")
-        message.request_id = ""  # type: ignore[attr-defined]
-    return message.SerializeToString()
+        message.request_id = ""
+    return bytes(message.SerializeToString())
 
 
-def _fill(message: Message, ids: dict[str, str]) -> None:
+def _fill(message: Any, ids: dict[str, str]) -> None:
     words = {"content": "hello", "nonce": "n", "request_id": "r-1", "answer": "yes", "content_id": new_id(), **ids}
     for each in message.DESCRIPTOR.fields:
         if each.name in words:
@@ -84,9 +83,9 @@ def _fill(message: Message, ids: dict[str, str]) -> None:
         elif each.name in ("session", "agent"):
             _fill(getattr(message, each.name), ids)
         elif each.type == FieldDescriptor.TYPE_BOOL and each.name == "published":
-            message.published = True  # type: ignore[attr-defined]
+            message.published = True
         elif each.type == FieldDescriptor.TYPE_ENUM and each.name == "level":
-            message.level = 1  # type: ignore[attr-defined]
+            message.level = 1
 
 
 def nobodys() -> dict[str, str]:

@@ -23,6 +23,7 @@ from netaclaw.session.v1.entry_pb2 import (
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_store.codec import Row
+from netaclaw_store.projection import ENDED
 from netaclaw_store.queries import SQL
 
 SHOWN_EVENTS = 200
@@ -33,7 +34,6 @@ _MOST, _LEAST = 64 * 1024, 4 * 1024
 
 VIEW_KINDS = frozenset({ENTRY_KIND_SUBAGENT_BATCH, ENTRY_KIND_SUBAGENT_RESULT})
 """Entries that are filled from rows."""
-ENDED = frozenset(range(s.SUBAGENT_TASK_STATE_COMPLETED, s.SUBAGENT_TASK_STATE_IN_DOUBT + 1))
 _TASK_SHARES = {"error": 8, "goal": 8, "context": 8, "summary": 3, "partial_text": 4}
 """Of a task's share, the part that each of its texts may have: one divided by this."""
 

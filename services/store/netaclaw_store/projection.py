@@ -17,16 +17,8 @@ MAX_ENTRY_BYTES = 960 * 1024
 _CALLS = ("tool_call", "proxy_tool_call")
 _RESULT = "tool_result"
 
-_ENDED = frozenset(
-    {
-        s.SUBAGENT_TASK_STATE_COMPLETED,
-        s.SUBAGENT_TASK_STATE_PARTIAL,
-        s.SUBAGENT_TASK_STATE_TIMED_OUT,
-        s.SUBAGENT_TASK_STATE_FAILED,
-        s.SUBAGENT_TASK_STATE_CANCELLED,
-        s.SUBAGENT_TASK_STATE_IN_DOUBT,
-    }
-)
+ENDED = frozenset(range(s.SUBAGENT_TASK_STATE_COMPLETED, s.SUBAGENT_TASK_STATE_IN_DOUBT + 1))
+"""The end states of a task."""
 
 
 def project(entry: e.Entry) -> None:
@@ -90,7 +82,7 @@ class _Panel:
     def __init__(self, task: s.SubagentTask) -> None:
         self.message = s.SubagentTaskPanel(task=task)
         self._name = task.name or task.task_id
-        self._ended = task.state in _ENDED
+        self._ended = task.state in ENDED
         self._executions: dict[str, s.ToolExecution] = {}
         self._unmatched: list[str] = []
         self._missing: list[str] = []

@@ -21,7 +21,7 @@ from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_store.batch import Part
 from netaclaw_store.codec import moment, storable
-from netaclaw_store.delegations import ENDED
+from netaclaw_store.projection import ENDED
 from netaclaw_store.queries import SQL
 
 _JSON_NUL = "\\u0000"
