@@ -7,6 +7,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def test_a_batch_ends_as_its_children_did_whatever_happens_meanwhile(  # noqa: P
     asyncio.run(example())
 
 
-def opened(url: str, directory: Path, environ: dict[str, str]):  # type: ignore[no-untyped-def]  # as open_pair
+def opened(url: str, directory: Path, environ: dict[str, str]) -> AbstractAsyncContextManager[Pair]:
     (directory / "data").mkdir()
     return open_pair(url, directory / "data", directory / "workspace", **environ)  # type: ignore[arg-type]  # settings
 
@@ -220,7 +221,8 @@ class Story:
             assert task.goal == child.goal
             assert self.goals.calls_of(child.goal) == task.usage.model_calls == child.calls
             assert task.usage.input_tokens == child.whole_calls * CALL_TOKENS.prompt
-            assert task.summary == (f"answer to {child.goal}" if child.end == "whole" else task.summary)
+            said = {"whole": f"answer to {child.goal}", "cut": f"half of {child.goal}"}
+            assert task.summary == said.get(child.end, "")
             assert "late" not in task.summary + task.partial_text
         counted = Counter(state_name(task) for task in result.batch.items)
         for state, number in counted.items():
