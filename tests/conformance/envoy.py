@@ -22,6 +22,7 @@ async def open_envoy(services: str, gateway: Mapping[str, str], directory: Path,
         orchestrator=services,
         store=services,
         gateway=gateway["public"],
+        web=gateway["web"],
         authz=gateway["authz"],
         **more,  # type: ignore[arg-type]  # its own fields
     )
