@@ -103,7 +103,7 @@ async def refusal(address: str, link: Link) -> grpc.StatusCode:
 
 
 async def test_an_instance_reaches_another_over_tls(pair_of: OpenPair, authority: Authority) -> None:
-    async with pair_of(**authority.settings()) as pair, pair.one.client() as client:
+    async with pair_of(first_as_process=False, **authority.settings()) as pair, pair.one.client() as client:
         session_id = await pair.one.suite.new_session(client)
         async with followers(session_id, pair.two.suite) as (elsewhere,):
             events = await until(chat(client, ChatRequest(session_id=session_id, content=DELEGATED)), "done")
