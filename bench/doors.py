@@ -53,7 +53,7 @@ async def doors() -> AsyncIterator[Doors]:
         ):
             listen = f"127.0.0.1:{_free_port()}"
             address = said["address"]
-            options = envoy.EnvoyOptions(listen, address, address, ports["public"], ports["authz"])
+            options = envoy.EnvoyOptions(listen, address, address, ports["public"], ports["web"], ports["authz"])
             config = directory / "envoy.yaml"
             config.write_text(envoy.configuration(options))
             process = await asyncio.create_subprocess_exec(*envoy.arguments(config), stderr=asyncio.subprocess.DEVNULL)

@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 
 from netaclaw_chassis.lifecycle import new_event_loop
-from netaclaw_chassis.server import OPTIONS
+from netaclaw_chassis.link import PLAIN
 
 EVENT = b"x" * 80
 
@@ -42,7 +42,7 @@ async def _stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
 
 
 async def _serve() -> None:
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=PLAIN.server_options())
     server.add_generic_rpc_handlers((_Paced(),))
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from netaclaw_chassis.link import Link, LinkSettings, load
+from netaclaw_chassis.settings import SettingsError
 from netaclaw_cli.errors import CommandError
 
 _PLACE = Path("run-suite") / "access.json"
@@ -19,6 +22,23 @@ class Access:
     store_internal: str
     """host:port of the store's internal services."""
     service_token: str
+    link: Mapping[str, str | bool | float] = field(default_factory=dict)
+    """How the services are reached: their LinkSettings, with whole paths."""
+
+    @staticmethod
+    def of(store_internal: str, service_token: str, link: LinkSettings) -> Access:
+        """What reaches the store's internal port, from any directory."""
+        made = asdict(link)
+        for name in ("certificate", "key", "authority"):
+            made[name] = made[name] and os.path.abspath(made[name])
+        return Access(store_internal, service_token, made)
+
+    def open_link(self) -> Link:
+        """Raises CommandError where the files cannot be used."""
+        try:
+            return load(LinkSettings(**self.link))  # type: ignore[arg-type]  # as `of` wrote it
+        except (SettingsError, TypeError) as error:
+            raise CommandError(str(error)) from None
 
     def write(self, data_dir: Path) -> None:
         path = data_dir / _PLACE

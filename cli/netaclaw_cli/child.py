@@ -16,6 +16,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from netaclaw_chassis.channel import connect
+from netaclaw_chassis.link import PLAIN, Link
 from netaclaw_cli.topology import Service
 
 _POLL_S = 0.01
@@ -86,8 +87,10 @@ class Child:
         return f"{ended}: {plain[-1]}" if plain else ended
 
 
-async def start(service: Service, environment: Mapping[str, str], run_dir: Path, log: Path | None) -> Child:
-    """Start a service and wait until it has announced its ports and says that it serves.
+async def start(
+    service: Service, environment: Mapping[str, str], run_dir: Path, log: Path | None, link: Link = PLAIN
+) -> Child:
+    """Start a service and wait until it has announced its ports and says that it serves, which is asked over `link`.
 
     Its stderr goes to the end of `log`, or to ours. Raises ServiceFailed, with nothing left running.
     """
@@ -98,7 +101,10 @@ async def start(service: Service, environment: Mapping[str, str], run_dir: Path,
         async with asyncio.timeout(service.start_timeout_s):
             child.ports = await _announced(child, announcement)
             for name, address in child.ports.items():
-                await (_open(child, address) if name in service.http else _healthy(address))
+                if name in service.http:
+                    await _open(child, address)
+                else:
+                    await _healthy(address, PLAIN if name in service.outer else link)
     except BaseException as error:
         child.kill_group()
         await child.wait()
@@ -165,8 +171,8 @@ async def _open(child: Child, address: str) -> None:
             return
 
 
-async def _healthy(address: str) -> None:
-    async with connect(address) as channel:
+async def _healthy(address: str, link: Link) -> None:
+    async with connect(address, link=link) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         await stub.Check(health_pb2.HealthCheckRequest(), wait_for_ready=True, timeout=_HEALTH_TIMEOUT_S)
 

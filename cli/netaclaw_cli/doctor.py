@@ -22,6 +22,7 @@ import grpc
 from netaclaw.subagent.v1.runner_service_pb2 import GetStatusRequest, GetStatusResponse
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_chassis.channel import connect
+from netaclaw_chassis.link import PLAIN
 from netaclaw_cli import local_server, places
 from netaclaw_cli.access import Access
 from netaclaw_cli.errors import CommandError
@@ -195,10 +196,11 @@ print(json.dumps({"in_force": list(report.in_force), "missing": list(report.miss
 async def _runner_status(data_dir: Path) -> GetStatusResponse | None:
     """What the runner on the fixed port says; None when there is none."""
     try:
-        token = Access.read(data_dir).service_token
+        access = Access.read(data_dir)
+        token, link = access.service_token, access.open_link()
     except CommandError:
-        token = ""
-    async with connect(f"127.0.0.1:{_RUNNER_PORT}", token) as channel:
+        token, link = "", PLAIN
+    async with connect(f"127.0.0.1:{_RUNNER_PORT}", token, link) as channel:
         try:
             return await RunnerServiceStub(channel).GetStatus(GetStatusRequest(), timeout=_STATUS_TIMEOUT_S)
         except grpc.aio.AioRpcError:

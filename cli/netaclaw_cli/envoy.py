@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from netaclaw_chassis.settings import var
+from netaclaw_chassis.link import Link, LinkSettings
+from netaclaw_chassis.settings import group, var
 from netaclaw_cli.errors import CommandError
 
 ALLOWED_HEADERS = (
@@ -25,6 +27,12 @@ LOCAL_ORIGINS = r"https?://(localhost|[a-z0-9.-]+\.localhost|127(\.[0-9]+){3}|\[
 _WHERE = "it comes with `pip install netaclaw[envoy]` on Linux x86_64 and aarch64 (glibc) and on macOS arm64"
 
 
+IDLE_S = 75.0
+"""A connection without a request is closed after this time."""
+UNREAD_S = 60.0
+"""What takes no byte of what is waiting for it for this long is cut."""
+
+
 @dataclass(frozen=True, slots=True)
 class EnvoyOptions:
     """What the configuration's names stand for; addresses are host:port."""
@@ -33,8 +41,14 @@ class EnvoyOptions:
     orchestrator: str
     store: str
     gateway: str
+    web: str
+    """The gateway's web port, which has the page."""
     authz: str
     service_token: str = ""
+    link: LinkSettings = field(default_factory=LinkSettings)
+    """How the services are reached."""
+    idle_s: float = IDLE_S
+    unread_s: float = UNREAD_S
     local: bool = True
     """Pages of this machine may call."""
     origins: Sequence[str] = ()
@@ -54,8 +68,10 @@ class EnvoySettings:
     orchestrator: str = var("NETACLAW_ORCHESTRATOR_ADDRESS", "127.0.0.1:7404")
     store: str = var("NETACLAW_STORE_ADDRESS", "127.0.0.1:7401")
     gateway: str = var("NETACLAW_GATEWAY_ADDRESS", "127.0.0.1:7400")
+    web: str = var("NETACLAW_GATEWAY_WEB_ADDRESS", "127.0.0.1:7405")
     authz: str = var("NETACLAW_AUTHZ_ADDRESS", "127.0.0.1:7406")
     service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
+    link: LinkSettings = group(LinkSettings)
     keys_required: bool = var("NETACLAW_KEYS_REQUIRED", False)
     origins: tuple[str, ...] = var("NETACLAW_GATEWAY_ORIGINS", ())
     certificate: str = var("NETACLAW_TLS_CERTIFICATE", "")
@@ -73,8 +89,10 @@ class EnvoySettings:
             orchestrator=self.orchestrator,
             store=self.store,
             gateway=self.gateway,
+            web=self.web,
             authz=self.authz,
             service_token=self.service_token,
+            link=self.link,
             local=not self.keys_required,
             origins=self.origins,
             certificate=Path(self.certificate).absolute() if self.certificate else None,
@@ -102,6 +120,7 @@ def arguments(config: Path) -> list[str]:
 
 def configuration(options: EnvoyOptions) -> str:
     """envoy.yaml with its names filled in."""
+    pings = Link(ping_s=options.link.ping_s)
     values: dict[str, str] = {
         "ALLOWED_HEADERS": ALLOWED_HEADERS,
         "ALLOWED_METHODS": "POST",
@@ -110,10 +129,16 @@ def configuration(options: EnvoyOptions) -> str:
         "MAX_AGE_S": "7200",
         "SERVICE_TOKEN": options.service_token,
         "TRANSPORT_SOCKET": json.dumps(_tls(options)),
+        "ORCHESTRATOR_SOCKET": json.dumps(_to_service(options.orchestrator, options.link)),
+        "STORE_SOCKET": json.dumps(_to_service(options.store, options.link)),
+        "PING": f"{pings.ping_s:g}s",
+        "PING_ANSWER": f"{pings.answer_s:g}s",
+        "IDLE": f"{options.idle_s:g}s",
+        "UNREAD_MS": str(round(options.unread_s * 1000)),
     }
-    for name in ("listen", "orchestrator", "store", "gateway", "authz"):
-        host, _, port = getattr(options, name).rpartition(":")
-        values |= {f"{name.upper()}_HOST": host.strip("[]"), f"{name.upper()}_PORT": port}
+    for name in ("listen", "orchestrator", "store", "gateway", "web", "authz"):
+        host, port = _parts(getattr(options, name))
+        values |= {f"{name.upper()}_HOST": host, f"{name.upper()}_PORT": port}
     return Template(_template()).substitute(values)
 
 
@@ -126,6 +151,11 @@ def _template() -> str:
 def _origins(options: EnvoyOptions) -> str:
     allowed = [re.escape(origin.rstrip("/")) for origin in options.origins]
     return "|".join([*allowed, *([LOCAL_ORIGINS] if options.local else [])]) or "(nobody)"
+
+
+def _parts(address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), port
 
 
 def _quoted(text: str) -> str:
@@ -143,3 +173,28 @@ def _tls(options: EnvoyOptions) -> object:
     common = {"alpn_protocols": ["h2", "http/1.1"], "tls_certificates": [files]}
     kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext"
     return {"name": "envoy.transport_sockets.tls", "typed_config": {"@type": kind, "common_tls_context": common}}
+
+
+def _to_service(address: str, link: LinkSettings) -> object:
+    """TLS to a service, as `netaclaw_chassis.link` has it; None for plain text."""
+    if not link.certificate:
+        return None
+    name = link.name or _parts(address)[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        kind, shown = "DNS", {"sni": name}
+    else:
+        kind, shown = "IP_ADDRESS", {}
+    files = {
+        "certificate_chain": {"filename": os.path.abspath(link.certificate)},
+        "private_key": {"filename": os.path.abspath(link.key)},
+    }
+    believed = {
+        "trusted_ca": {"filename": os.path.abspath(link.authority)},
+        "match_typed_subject_alt_names": [{"san_type": kind, "matcher": {"exact": name}}],
+    }
+    common = {"alpn_protocols": ["h2"], "tls_certificates": [files], "validation_context": believed}
+    context = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
+    made = {"@type": context, "common_tls_context": common, **shown}
+    return {"name": "envoy.transport_sockets.tls", "typed_config": made}

@@ -61,7 +61,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
 @asynccontextmanager
 async def _identity(arguments: argparse.Namespace) -> AsyncIterator[IdentityServiceAsyncStub]:
     access = Access.read(places.data_dir(arguments.data_dir, os.environ))
-    async with connect(access.store_internal, access.service_token) as channel:
+    async with connect(access.store_internal, access.service_token, access.open_link()) as channel:
         yield IdentityServiceStub(channel)
 
 

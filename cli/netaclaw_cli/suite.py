@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from netaclaw_chassis.link import PLAIN, LinkSettings, load
+from netaclaw_chassis.settings import SettingsError, read
 from netaclaw_cli import child as children
 from netaclaw_cli import local_server
 from netaclaw_cli.access import Access
@@ -86,6 +88,7 @@ class Suite:
         self._store_failed = False
         self._local: LocalModel | None = None
         self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
+        self._link_settings, self._link = LinkSettings(), PLAIN
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -126,7 +129,8 @@ class Suite:
             self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
             self._tasks.append(asyncio.create_task(self._watch_logs()))
             if (STORE, "internal") in self._addresses:
-                Access(self._addresses[STORE, "internal"], self._service_token).write(self._options.data_dir)
+                internal = self._addresses[STORE, "internal"]
+                Access.of(internal, self._service_token, self._link_settings).write(self._options.data_dir)
         except BaseException:
             await self.stop()
             raise
@@ -194,6 +198,11 @@ class Suite:
     def _prepare(self) -> None:
         data_dir = self._options.data_dir
         try:
+            self._link_settings = read(LinkSettings, self._options.environ)
+            self._link = load(self._link_settings)
+        except SettingsError as error:
+            raise ServiceFailed(str(error)) from None
+        try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._run_dir.mkdir(mode=0o700, exist_ok=True)
             if self._options.logs_to_files:
@@ -225,7 +234,7 @@ class Suite:
             own["NETACLAW_EMBEDDED_FSYNC"] = "0"
         made = environment(service, self._options.environ, own, self._ports[service.name], self._addresses)
         self._store_failed |= service.name == STORE  # until it serves
-        child = await children.start(service, made, self._run_dir, self._log_of(service))
+        child = await children.start(service, made, self._run_dir, self._log_of(service), self._link)
         self._store_failed &= service.name != STORE
         self._children[service.name] = child
         for name in service.ports:

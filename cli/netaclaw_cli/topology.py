@@ -29,6 +29,8 @@ class Service:
     """Variable to (service, announced name) of the address that it gets."""
     http: tuple[str, ...] = ()
     """Announced names that speak HTTP and not gRPC."""
+    outer: tuple[str, ...] = ()
+    """Announced names that are for clients: plain text also where services speak TLS with each other."""
     start_timeout_s: float = 30.0
     secrets: tuple[str, ...] = ()
     """Beginnings of the secret-bearing variables that it sees; others are kept from it."""
@@ -78,6 +80,7 @@ SERVICES: tuple[Service, ...] = (
             "NETACLAW_STORE_INTERNAL_ADDRESS": (STORE, "internal"),
         },
         http=("web", "authz"),
+        outer=("public",),
     ),
 )
 """In start order; they stop in the reverse one."""
@@ -91,6 +94,7 @@ ENVOY_SERVICE = Service(
         "NETACLAW_ORCHESTRATOR_ADDRESS": (ORCHESTRATOR, "public"),
         "NETACLAW_STORE_ADDRESS": (STORE, "public"),
         "NETACLAW_GATEWAY_ADDRESS": (GATEWAY, "public"),
+        "NETACLAW_GATEWAY_WEB_ADDRESS": (GATEWAY, "web"),
         "NETACLAW_AUTHZ_ADDRESS": (GATEWAY, "authz"),
     },
     http=("public",),

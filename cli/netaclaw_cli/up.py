@@ -69,7 +69,7 @@ def _environment(arguments: argparse.Namespace) -> dict[str, str]:
 def _door(arguments: argparse.Namespace, suite: Suite) -> str:
     if arguments.envoy:
         scheme = "https" if arguments.tls_cert else "http"
-        return f"{suite.envoy_address}, for browsers as {scheme}://{suite.envoy_address}, through Envoy"
+        return f"{suite.envoy_address}, and as a web page on {scheme}://{suite.envoy_address}/, through Envoy"
     return f"{suite.address}, and as a web page on http://{suite.web_address}/"
 
 

@@ -14,20 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from netaclaw_chassis.interceptors import CallInterceptor
-
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Largest message that a server takes; ours stay below 1 MiB."""
-
-OPTIONS: Sequence[tuple[str, int]] = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # a port in use is an error, not a second server
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # channels ping every 30 s; see channel.py
-    ("grpc.http2.max_pings_without_data", 0),
-)
+from netaclaw_chassis.link import PLAIN, Link
 
 
 class PortInUse(Exception):
@@ -55,11 +42,14 @@ class GrpcServer:
         handlers: Sequence[grpc.GenericRpcHandler] = (),
         reflect: Sequence[str] = (),
         service_token: str = "",
+        link: Link = PLAIN,
     ) -> None:
-        """With a token only calls that show it are served; health answers everybody."""
+        """With a token only calls that show it are served; health answers everybody whom the link lets in."""
         self._host = host
         self._wanted_port = port
-        self._server = grpc.aio.server(interceptors=[CallInterceptor(service_token)], options=OPTIONS)
+        self._credentials = link.servers
+        options = link.server_options()
+        self._server = grpc.aio.server(interceptors=[CallInterceptor(service_token)], options=options)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         for each in servicers:
@@ -80,12 +70,17 @@ class GrpcServer:
         """Bind and serve. Raises PortInUse."""
         self._check_free()
         try:
-            self.port = self._server.add_insecure_port(f"{self._host}:{self._wanted_port}")
+            self.port = self._bind(f"{self._host}:{self._wanted_port}")
         except RuntimeError as error:
             raise PortInUse(f"cannot listen on {self._host}:{self._wanted_port}: the port is in use") from error
         await self._server.start()
         for name in ("", *self._names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def _bind(self, address: str) -> int:
+        if self._credentials is None:
+            return self._server.add_insecure_port(address)
+        return self._server.add_secure_port(address, self._credentials)
 
     def _check_free(self) -> None:
         """Look before grpc does: its library would write lines of its own to stderr about a port in use."""

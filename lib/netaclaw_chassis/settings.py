@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_GROUP = "group"
 
 
 class SettingsError(Exception):
@@ -20,11 +21,14 @@ def read(cls: type[T], environ: Mapping[str, str]) -> T:
 
     Each field comes from the variable in its metadata key "env" (see `var`); str, int, float, bool ("1", "true",
     "yes" or "0", "false", "no"), Path, tuple[str, ...] ("a,b") and Mapping[str, str] ("a=1,b=2") are understood. A
-    missing variable takes the field's default.
+    missing variable takes the field's default. A field that `group` made is a dataclass that is read in the same way.
     """
     values: dict[str, Any] = {}
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # cls is a dataclass by contract
+        if _GROUP in field.metadata:
+            values[field.name] = read(field.metadata[_GROUP], environ)
+            continue
         name = field.metadata.get("env")
         if name is None or name not in environ or environ[name] == "":
             continue
@@ -47,6 +51,12 @@ def read(cls: type[T], environ: Mapping[str, str]) -> T:
 def var(name: str, default: Any = dataclasses.MISSING) -> Any:
     """A dataclass field that is read from the environment variable `name`."""
     return dataclasses.field(default=default, metadata={"env": name})
+
+
+def group(cls: type[T]) -> T:
+    """A dataclass field that holds settings of its own."""
+    made: T = dataclasses.field(default_factory=cls, metadata={_GROUP: cls})
+    return made
 
 
 def _convert(name: str, text: str, kind: Any) -> Any:

@@ -52,6 +52,8 @@ class PageSuite:
     """A running suite with its page."""
 
     url: str
+    envoy_url: str
+    """The same page through Envoy."""
     grpc_address: str
     background: Background
     waiting: asyncio.Event
@@ -94,15 +96,15 @@ def page_suite(directory: Path) -> Iterator[PageSuite]:
     fake = FakeOpenAI(ScriptedRule({**SPECIAL_GOALS, WAITING: halves, "HOSTILE": Reply([Text(HOSTILE)])}))
     base_url = background.run(fake.start)
     environment = {**os.environ, "NETACLAW_OPENAI_BASE_URL": base_url, "NETACLAW_OPENAI_API_KEY": "for-tests"}
-    command = [sys.executable, "-m", "netaclaw_cli", "up", "--quiet", "--port", "0"]
+    command = [sys.executable, "-m", "netaclaw_cli", "up", "--envoy", "--quiet", "--port", "0"]
     command += ["--data-dir", str(directory / "data"), "--workspace", f"files={workspace}"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         announced = json.loads((directory / "data" / "run-suite" / "gateway.ports").read_text())
-        assert f"http://{announced['web']}/" in line
-        yield PageSuite(f"http://{announced['web']}", str(announced["public"]), background, event)
+        envoy = next(word.rstrip("/,") for word in line.split() if word.startswith("http://"))
+        yield PageSuite(f"http://{announced['web']}", envoy, str(announced["public"]), background, event)
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
@@ -110,9 +112,9 @@ def page_suite(directory: Path) -> Iterator[PageSuite]:
         background.close()
 
 
-def begin(page: Page, suite: PageSuite) -> None:
+def begin(page: Page, suite: PageSuite, door: str = "gateway") -> None:
     """A new chat on the workspace with files."""
-    page.goto(suite.url)
+    page.goto(suite.envoy_url if door == "envoy" else suite.url)
     page.locator("[data-workspace]").select_option("files")
 
 

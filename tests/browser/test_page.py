@@ -50,8 +50,9 @@ def tab(context: BrowserContext) -> Page:
     return context.new_page()
 
 
-def test_each_card_stands_at_its_own_message_live_and_after_a_reload(tab: Page, suite: PageSuite) -> None:
-    begin(tab, suite)
+@pytest.mark.parametrize("door", ["gateway", "envoy"])
+def test_each_card_stands_at_its_own_message_live_and_after_a_reload(tab: Page, suite: PageSuite, door: str) -> None:
+    begin(tab, suite, door)
     for text in ("list the files", PARALLEL, "hello", "list the files", "delegate: find the 3 largest files"):
         turn(tab, text)
     tree = stored(suite.tree(session_of(tab)))

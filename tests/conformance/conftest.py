@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from netaclaw_chassis.interceptors import CallInterceptor
-from netaclaw_chassis.server import OPTIONS
+from netaclaw_chassis.link import PLAIN
 from netaclaw_gateway.app import open_app
 from netaclaw_gateway.settings import Settings
 from tests.conformance.envoy import open_envoy
@@ -33,7 +33,7 @@ class Way:
 @pytest.fixture(params=WAYS)
 async def way(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Way]:
     service = CaseService()
-    server = grpc.aio.server(interceptors=[CallInterceptor()], options=OPTIONS)
+    server = grpc.aio.server(interceptors=[CallInterceptor()], options=PLAIN.server_options())
     server.add_generic_rpc_handlers((service,))
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()

@@ -14,14 +14,17 @@ START_WITHIN_S = 30.0
 
 
 @asynccontextmanager
-async def open_envoy(services: str, gateway: Mapping[str, str], directory: Path, **more: object) -> AsyncIterator[str]:
-    """Envoy in front of services at one address, asking a gateway; yields its own host:port."""
+async def open_envoy(
+    services: str, gateway: Mapping[str, str], directory: Path, *, store: str = "", **more: object
+) -> AsyncIterator[str]:
+    """Envoy in front of services at one address, or a store of its own, asking a gateway; yields its host:port."""
     listen = f"127.0.0.1:{_free_port()}"
     options = envoy.EnvoyOptions(
         listen=listen,
         orchestrator=services,
-        store=services,
+        store=store or services,
         gateway=gateway["public"],
+        web=gateway["web"],
         authz=gateway["authz"],
         **more,  # type: ignore[arg-type]  # its own fields
     )

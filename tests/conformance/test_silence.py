@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.conformance.envoy import open_envoy
 from tests.conformance.service import CaseService
 from tests.conformance.test_cases import CHAT
 from tests.conformance.wire import BINARY, Connection, frame, request
+from tests.fakes.authority import Authority
 
 SILENCE_S = float(os.environ.get("NETACLAW_SILENCE_S", "17"))
 
@@ -47,10 +47,8 @@ async def test_a_stream_that_is_silent_for_long_is_not_cut(way: Way) -> None:
 
 
 async def test_envoy_speaks_tls_with_http_2(tmp_path: Path) -> None:
-    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(chain)]
-    await asyncio.to_thread(subprocess.run, made, check=True, capture_output=True)
+    authority = Authority(tmp_path)
+    chain, key = authority.sign("localhost")
     service = CaseService()
     service.play({"messages": ["one", "two"]})
     server = grpc.aio.server()
@@ -60,7 +58,7 @@ async def test_envoy_speaks_tls_with_http_2(tmp_path: Path) -> None:
     settings = Settings(port=0, web_port=0, authz_port=0, orchestrator_address=address, store_address=address)
     try:
         async with open_app(settings) as ports, open_envoy(address, ports, tmp_path, certificate=chain, key=key) as web:
-            credentials = grpc.ssl_channel_credentials(chain.read_bytes())
+            credentials = grpc.ssl_channel_credentials(authority.roots.read_bytes())
             async with grpc.aio.secure_channel(f"localhost:{web.rpartition(':')[2]}", credentials) as channel:
                 start: Any = channel.unary_stream(CHAT)
                 assert [message async for message in start(b"q", timeout=20)] == [b"one", b"two"]

@@ -23,6 +23,10 @@ class Proxy:
         self._speaking.set()
         self.address = ""
         """host:port to connect to."""
+        self.accepted = 0
+        """Connections so far."""
+        self.pieces = 0
+        """Reads that brought bytes so far, both directions together."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -53,6 +57,7 @@ class Proxy:
         self._speaking.set()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         try:
             onward_reader, onward_writer = await asyncio.open_connection(self._host, self._port)
         except OSError:
@@ -68,6 +73,7 @@ class Proxy:
         try:
             with contextlib.suppress(OSError):
                 while data := await source.read(_PIECE):
+                    self.pieces += 1
                     await self._speaking.wait()
                     sink.write(data)
                     await sink.drain()

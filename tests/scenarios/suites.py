@@ -6,9 +6,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,6 +49,8 @@ class RunningSuite:
     store_internal: str
     database_url: str
     workspace: Path
+    ports: Mapping[str, str] = field(default_factory=dict)
+    """What the gateway announced, and where "orchestrator" and "store" are reached; in one process only."""
     processes: Suite | None = None
     """The service processes, where they are such."""
 
@@ -109,11 +111,21 @@ class OpenSuite(Protocol):
     def __call__(self, topology: str, **environ: str) -> AbstractAsyncContextManager[RunningSuite]: ...
 
 
+Road = Callable[[str, str], Awaitable[str]]
+"""(service, its host:port) → where others reach it."""
+
+
+async def straight(service: str, address: str) -> str:
+    """The service itself."""
+    return address
+
+
 @asynccontextmanager
 async def in_process(
-    database_url: str, data_dir: Path, workspace: Path, environ: Mapping[str, str]
+    database_url: str, data_dir: Path, workspace: Path, environ: Mapping[str, str], road: Road = straight
 ) -> AsyncIterator[RunningSuite]:
-    """All four services on this event loop, over real sockets; workers are processes all the same."""
+    """All four services on this event loop, over real sockets; workers are processes all the same. Services find each
+    other where `road` says."""
     settings = {
         **environ,
         "NETACLAW_SERVICE_TOKEN": SERVICE_TOKEN,
@@ -127,17 +139,19 @@ async def in_process(
         stored = await stack.enter_async_context(store.open_app(read(StoreSettings, settings)))
         ran = await stack.enter_async_context(runner.open_app(runner_settings.read(settings)))
         settings |= {
-            "NETACLAW_STORE_ADDRESS": stored["public"],
-            "NETACLAW_STORE_INTERNAL_ADDRESS": stored["internal"],
-            "NETACLAW_RUNNER_ADDRESS": ran["internal"],
+            "NETACLAW_STORE_ADDRESS": await road("store", stored["public"]),
+            "NETACLAW_STORE_INTERNAL_ADDRESS": await road("store internal", stored["internal"]),
+            "NETACLAW_RUNNER_ADDRESS": await road("runner", ran["internal"]),
         }
         models = ModelCatalogue(ModelSettings.from_environ(settings))
         orchestrated = await stack.enter_async_context(
             orchestrator.open_app(read(OrchestratorSettings, settings), models)
         )
-        settings["NETACLAW_ORCHESTRATOR_ADDRESS"] = orchestrated["public"]
+        settings["NETACLAW_ORCHESTRATOR_ADDRESS"] = await road("orchestrator", orchestrated["public"])
         opened = await stack.enter_async_context(gateway.open_app(read(GatewaySettings, settings)))
-        yield RunningSuite(opened["public"], opened["web"], stored["internal"], database_url, workspace)
+        reached = {name: settings[f"NETACLAW_{name.upper()}_ADDRESS"] for name in ("orchestrator", "store")}
+        ports = {**opened, **reached}
+        yield RunningSuite(opened["public"], opened["web"], stored["internal"], database_url, workspace, ports)
 
 
 @asynccontextmanager
@@ -149,9 +163,8 @@ async def four_processes(
     settings["NETACLAW_SERVICE_TOKEN"] = SERVICE_TOKEN
     options = SuiteOptions(data_dir, {WORKSPACE: workspace}, environ=settings)
     async with Suite(options) as suite:
-        yield RunningSuite(
-            suite.address, suite.web_address, suite.ports("store")["internal"], database_url, workspace, suite
-        )
+        internal = suite.ports("store")["internal"]
+        yield RunningSuite(suite.address, suite.web_address, internal, database_url, workspace, processes=suite)
 
 
 async def run_python(*arguments: str, **environ: str) -> tuple[int, str, str]:

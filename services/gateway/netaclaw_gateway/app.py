@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -16,6 +17,7 @@ from netaclaw_chassis.addresses import is_loopback
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.lifecycle import Ports, StartError
+from netaclaw_chassis.link import Link, load
 from netaclaw_chassis.server import GrpcServer, PortInUse
 from netaclaw_gateway.authz import Authz
 from netaclaw_gateway.bridge import Bridge
@@ -28,6 +30,8 @@ from netaclaw_gateway.pages import Pages
 from netaclaw_gateway.settings import Settings
 from netaclaw_gateway.upstreams import Routes, Upstream
 from netaclaw_gateway.web_server import WebServer
+
+log = logging.getLogger(__name__)
 
 _BY_ORCHESTRATOR = (_chat_service, _session_command_service, _tool_service)
 _BY_STORE = (_session_service, _agent_service)
@@ -44,10 +48,10 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
     Raises StartError when a port is in use; and on any address but a loopback one, when no API key exists.
     """
     async with AsyncExitStack() as stack:
-        token = settings.service_token
-        orchestrator = await stack.enter_async_context(connect(settings.orchestrator_address, token))
-        store = await stack.enter_async_context(connect(settings.store_address, token))
-        internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
+        token, link = settings.service_token, load(settings.link)
+        orchestrator = await stack.enter_async_context(connect(settings.orchestrator_address, token, link))
+        store = await stack.enter_async_context(connect(settings.store_address, token, link))
+        internal = await stack.enter_async_context(connect(settings.store_internal_address, token, link))
         upstreams = Upstream("orchestrator", orchestrator), Upstream("store", store)
         routes, health = _routes(*upstreams), Health(upstreams)
         local = is_loopback(settings.host) and not settings.keys_required
@@ -59,10 +63,13 @@ async def open_app(settings: Settings) -> AsyncIterator[Ports]:
         )
         if not local:
             await _require_keys(gate, settings.host)
+        if not is_loopback(settings.host):
+            log.warning("listening on a network without TLS: API keys are shown in clear; see deploy/envoy")
         origins = OriginPolicy(local=local, origins=settings.origins, hosts=settings.hosts)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         bridge, web_bridge = Bridge(routes, gate), WebBridge(routes, gate, origins, health, Pages())
-        server = GrpcServer(host, settings.port, (), handlers=(bridge,), reflect=routes.names)
+        outer = Link(ping_s=link.ping_s)  # TLS to clients is spoken by a proxy in front
+        server = GrpcServer(host, settings.port, (), handlers=(bridge,), reflect=routes.names, link=outer)
         web = WebServer(web_bridge, settings.host, settings.web_port)
         authz = WebServer(Authz(routes, gate, origins), "127.0.0.1", settings.authz_port)
         try:

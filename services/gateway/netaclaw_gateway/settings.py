@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netaclaw_chassis.settings import var
+from netaclaw_chassis.link import LinkSettings
+from netaclaw_chassis.settings import group, var
 
 _ADDRESSES = ("orchestrator", "store", "store_internal")
 _PORTS = ("port", "web_port", "authz_port")
@@ -36,6 +37,7 @@ class Settings:
     store_internal_address: str = var("NETACLAW_STORE_INTERNAL_ADDRESS", "127.0.0.1:7402")
     service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
     """Shown to the other services; empty: none, for loopback alone."""
+    link: LinkSettings = group(LinkSettings)
 
     def __post_init__(self) -> None:
         for name in _PORTS:

@@ -19,6 +19,7 @@ from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.lifecycle import Ports, StartError
+from netaclaw_chassis.link import check_exposure, load
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_orchestrator.admission import Admission, Limits
 from netaclaw_orchestrator.branch_summary import BranchSummaries
@@ -57,10 +58,11 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
     """
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.close)
-        token = settings.service_token
-        internal = await stack.enter_async_context(connect(settings.store_internal_address, token))
-        public = await stack.enter_async_context(connect(settings.store_address, token))
-        runner = await stack.enter_async_context(connect(settings.runner_address, token))
+        token, link = settings.service_token, load(settings.link)
+        check_exposure(settings.host, token, link, "NETACLAW_ORCHESTRATOR_HOST")
+        internal = await stack.enter_async_context(connect(settings.store_internal_address, token, link))
+        public = await stack.enter_async_context(connect(settings.store_address, token, link))
+        runner = await stack.enter_async_context(connect(settings.runner_address, token, link))
         journal, reads = JournalServiceStub(internal), SessionServiceStub(public)
         delegation = _delegation(settings)
         delegations = DelegationReader(reads)
@@ -82,7 +84,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             compaction_threshold=settings.compaction_threshold,
         )
         sessions = Sessions(services, fetcher)
-        owners = Owners(instance_id, journal, sessions, token)
+        owners = Owners(instance_id, journal, sessions, lambda address: connect(address, token, link))
         stack.push_async_callback(owners.close)
         session_list = SessionList(reads)
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
@@ -107,7 +109,8 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             admission=admission,
         )
         tools = ToolServicer(agents, delegation)
-        server = GrpcServer(settings.host, settings.port, _servicers(chat, commands, tools), service_token=token)
+        servicers = _servicers(chat, commands, tools)
+        server = GrpcServer(settings.host, settings.port, servicers, service_token=token, link=link)
         await _listen(server)
         stack.push_async_callback(server.stop, 0.5)
         instance = Instance(journal, instance_id, lambda: sessions.release(lost=True))

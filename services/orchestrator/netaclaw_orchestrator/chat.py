@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, ExecuteChatResponse, WhenBusy
@@ -20,7 +21,7 @@ from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.sessions import Sessions, begin_request
 from netaclaw_orchestrator.turn import Waiting
 from netaclaw_orchestrator.validation import check_chat
-from netaclaw_orchestrator.watch import Watcher
+from netaclaw_orchestrator.watch import Watcher, heartbeat
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
@@ -102,11 +103,12 @@ class ChatTurns:
         self, owner_id: str, begun: BeginTurnResponse, begin: BeginTurnRequest, early: EarlyCall | None
     ) -> AsyncIterator[list[ChatEvent]]:
         session_id = begun.session.session_id
+        publisher = self._sessions.publisher(session_id, owner_id)
         turn, subscription = await self._sessions.begin(owner_id, begun, begin, early)
         try:
             await asyncio.sleep(0)  # the turn takes its first step: text of an early call travels with the first events
-            async for batch in subscription.batches():
-                yield batch
+            async for batch in subscription.batches(self._watcher.heartbeat_s):
+                yield batch or [heartbeat(session_id, publisher.seq)]
                 if ends_turn(batch, turn.turn_id):
                     return
         finally:
@@ -133,7 +135,9 @@ class ChatTurns:
     ) -> AsyncIterator[list[ChatEvent]]:
         """Receipts of a waiting message; once it is taken, the events of the turn that it entered or began."""
         turn_id = ""
-        async for batch in self._watcher.follow(owner_id, session_id, after_seq):
+
+        def choose(batch: list[ChatEvent]) -> list[ChatEvent]:
+            nonlocal turn_id
             mine: list[ChatEvent] = []
             for event in batch:
                 if event.message_receipt.request_id == request_id:
@@ -142,21 +146,42 @@ class ChatTurns:
                         turn_id = event.turn_id
                 elif turn_id and event.turn_id == turn_id:
                     mine.append(event)
-            if mine:
+            return mine
+
+        async with aclosing(self._chosen(owner_id, session_id, after_seq, choose)) as batches:
+            async for mine in batches:
                 yield mine
-            retracted = any(e.message_receipt.state == ReceiptState.RECEIPT_STATE_RETRACTED for e in mine)
-            if retracted or (turn_id and ends_turn(mine, turn_id)):
-                return
+                retracted = any(e.message_receipt.state == ReceiptState.RECEIPT_STATE_RETRACTED for e in mine)
+                if retracted or (turn_id and ends_turn(mine, turn_id)):
+                    return
 
     async def _joined(
         self, owner_id: str, session_id: str, turn_id: str, after_seq: int
     ) -> AsyncIterator[list[ChatEvent]]:
-        async for batch in self._watcher.follow(owner_id, session_id, after_seq):
-            mine = [event for event in batch if event.turn_id == turn_id]
-            if mine:
+        def choose(batch: list[ChatEvent]) -> list[ChatEvent]:
+            return [event for event in batch if event.turn_id == turn_id]
+
+        async with aclosing(self._chosen(owner_id, session_id, after_seq, choose)) as batches:
+            async for mine in batches:
                 yield mine
-            if ends_turn(mine, turn_id):
-                return
+                if ends_turn(mine, turn_id):
+                    return
+
+    async def _chosen(
+        self, owner_id: str, session_id: str, after_seq: int, choose: Callable[[list[ChatEvent]], list[ChatEvent]]
+    ) -> AsyncGenerator[list[ChatEvent], None]:
+        """What is chosen of each batch of a session; a heartbeat when there was nothing for a while, also while what is
+        left out goes on: then it comes after two periods at the latest."""
+        clock = asyncio.get_running_loop()
+        passed, said = 0, clock.time()
+        async with aclosing(self._watcher.follow(owner_id, session_id, after_seq)) as batches:
+            async for batch in batches:
+                mine = choose(batch)
+                if not mine and clock.time() >= said + self._watcher.heartbeat_s:
+                    mine = [heartbeat(session_id, passed)]  # of this stream: it does not hold all of the session's
+                if mine:
+                    passed, said = max(passed, *(event.seq for event in mine)), clock.time()
+                    yield mine
 
 
 def ends_turn(batch: list[ChatEvent], turn_id: str) -> bool:

@@ -48,7 +48,7 @@ class Instance:
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc(error)
                 if failure.code is not grpc.StatusCode.UNAVAILABLE or loop.time() > deadline:
-                    raise StartError(f"the store cannot be used: {failure}") from error
+                    raise StartError(f"the store cannot be used: {failure} ({error.details()})") from error
             await asyncio.sleep(0.1)  # the store is starting
         self._beating = asyncio.create_task(self._keep_beating())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import grpc
@@ -11,7 +12,6 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceStub
 from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest
 from netaclaw_chassis import calls
-from netaclaw_chassis.channel import connect
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_orchestrator.journal import translated
 
@@ -29,9 +29,13 @@ class Owners:
     """Stubs of other instances by address; channels are kept and closed with it."""
 
     def __init__(
-        self, instance_id: str, journal: JournalServiceAsyncStub, sessions: Sessions, service_token: str = ""
+        self,
+        instance_id: str,
+        journal: JournalServiceAsyncStub,
+        sessions: Sessions,
+        connect: Callable[[str], grpc.aio.Channel],
     ) -> None:
-        self._service_token = service_token
+        self._connect = connect
         self._instance_id = instance_id
         self._journal = journal
         self._sessions = sessions
@@ -72,7 +76,7 @@ class Owners:
         if channel is None:
             if len(self._channels) >= MAX_CHANNELS:  # instances come and go; an old one is not missed
                 self._channels.pop(next(iter(self._channels)))
-            channel = self._channels[address] = connect(address, self._service_token)
+            channel = self._channels[address] = self._connect(address)
         return channel
 
 

@@ -93,21 +93,25 @@ class Subscription:
         self._wake.set()
 
     async def batches(self, heartbeat_s: float | None = None) -> AsyncIterator[list[ChatEvent]]:
-        """Batches in order; an empty batch when nothing came for heartbeat_s seconds."""
-        while True:
-            if self._slow:
-                raise NetaclawError(Reason.REASON_SLOW_READER, "reading was too slow; watch again from the last seq")
-            if self._buffer:
-                yield self._take()
-                continue
-            if self._closed:
-                return
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(heartbeat_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                yield []
+        """Batches in order; an empty batch when nothing came for heartbeat_s seconds, and all before was taken."""
+        pulse = _Pulse(heartbeat_s, self._wake)
+        try:
+            while True:
+                if self._slow:
+                    words = "reading was too slow; watch again from the last seq"
+                    raise NetaclawError(Reason.REASON_SLOW_READER, words)
+                if self._buffer:
+                    pulse.moved()
+                    yield self._take()
+                    continue
+                if self._closed:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                if pulse.due() and not self._buffer:
+                    yield []
+        finally:
+            pulse.stop()
 
     def _take(self) -> list[ChatEvent]:
         batch: list[ChatEvent] = []
@@ -118,6 +122,38 @@ class Subscription:
             batch.append(event)
         self._bytes -= size
         return batch
+
+
+class _Pulse:
+    """Wakes a reader that had nothing for a while, by one timer a period: one for each wait costs as much as a wait."""
+
+    def __init__(self, every_s: float | None, wake: asyncio.Event) -> None:
+        self._every_s = every_s or 0.0
+        self._wake = wake
+        self._loop = asyncio.get_running_loop()
+        self._moved = self._loop.time()
+        self._due = False
+        self._timer = self._loop.call_later(every_s, self._look) if every_s else None
+
+    def moved(self) -> None:
+        """The reader gets something."""
+        self._moved = self._loop.time()
+
+    def due(self) -> bool:
+        """Whether the reader was woken for a sign of life; said once."""
+        due, self._due = self._due, False
+        return due
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        if now >= self._moved + self._every_s:
+            self._moved, self._due = now, True
+            self._wake.set()
+        self._timer = self._loop.call_at(self._moved + self._every_s, self._look)
 
 
 class Publisher:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from netaclaw.chat.v1.event_pb2 import ChatEvent, SessionListChanged
+from netaclaw.chat.v1.event_pb2 import ChatEvent, Heartbeat, SessionListChanged
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_service_pb2 import GetSessionRequest
 from netaclaw.store.v1.journal_service_pb2 import Notice
@@ -30,13 +30,20 @@ class SessionList:
         for changed in self._readers.get(notice.owner_id, ()):
             changed.add(notice.session_id, deleted=not notice.seq)
 
-    async def follow(self, owner_id: str) -> AsyncGenerator[list[ChatEvent], None]:
-        """session_list_changed events for as long as the reader reads; several changes of one session become one."""
+    async def follow(self, owner_id: str, heartbeat_s: float | None = None) -> AsyncGenerator[list[ChatEvent], None]:
+        """session_list_changed events for as long as the reader reads; several changes of one session become one. A
+        heartbeat, of no session, when nothing changed for heartbeat_s seconds."""
         changed = _Changed()
         self._readers.setdefault(owner_id, set()).add(changed)
         try:
             while True:
-                events = [await self._event(owner_id, *each) for each in await changed.take()]
+                try:
+                    async with asyncio.timeout(heartbeat_s):
+                        taken = await changed.take()
+                except TimeoutError:
+                    yield [ChatEvent(heartbeat=Heartbeat())]
+                    continue
+                events = [await self._event(owner_id, *each) for each in taken]
                 yield [event for event in events if event is not None]
         finally:
             readers = self._readers[owner_id]

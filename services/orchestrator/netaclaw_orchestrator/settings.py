@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from netaclaw_agent.tools.clarify import MAX_TIMEOUT_S
-from netaclaw_chassis.settings import var
+from netaclaw_chassis.link import LinkSettings
+from netaclaw_chassis.settings import group, var
 
 MAX_COUNT = 2**31 - 1
 
@@ -21,6 +22,7 @@ class Settings:
     port: int = var("NETACLAW_ORCHESTRATOR_PORT", 7404)
     service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
     """Shown to the other services and asked of callers; empty: none, for loopback alone."""
+    link: LinkSettings = group(LinkSettings)
     instance_id: str = var("NETACLAW_ORCHESTRATOR_ID", "")
     """Empty: a new one for each process. A fixed one lets a restart expel its predecessor at once."""
     start_timeout_s: float = var("NETACLAW_START_TIMEOUT_SECONDS", 30.0)

@@ -64,7 +64,8 @@ class Watcher:
         self._sessions = sessions
         self._owners = owners
         self._session_list = session_list
-        self._heartbeat_s = heartbeat_s
+        self.heartbeat_s = heartbeat_s
+        """A stream on which nothing happens for so long carries a heartbeat."""
         self._relays: dict[str, set[_Relay]] = {}
 
     def noticed(self, notice: Notice) -> None:
@@ -84,7 +85,7 @@ class Watcher:
         follow = self._local if here else self.follow
         sources = [follow(owner_id, target.session_id, target.after_seq) for target in targets]
         if session_list:
-            sources.append(self._session_list.follow(owner_id))
+            sources.append(self._session_list.follow(owner_id, None if targets else self.heartbeat_s))
         batches = sources[0] if len(sources) == 1 else _merged(sources)  # the usual case needs nothing to merge
         async with aclosing(batches):
             async for batch in batches:
@@ -174,9 +175,9 @@ class Watcher:
             started = [event for event in subscription.snapshots if _stream_key(event) not in final]
             if started:
                 yield started
-            async for batch in subscription.batches(self._heartbeat_s):
+            async for batch in subscription.batches(self.heartbeat_s):
                 if not batch:
-                    yield [self._heartbeat(session_id, mark)]
+                    yield [heartbeat(session_id, mark)]
                     continue
                 fresh = [event for event in batch if _is_fresh(event, mark, final)]
                 if fresh:
@@ -195,10 +196,12 @@ class Watcher:
             if page.events:
                 yield list(page.events)
 
-    def _heartbeat(self, session_id: str, seq: int) -> ChatEvent:
-        event = ChatEvent(session_id=session_id, heartbeat=Heartbeat(seq=seq))
-        event.time.GetCurrentTime()
-        return event
+
+def heartbeat(session_id: str, seq: int) -> ChatEvent:
+    """Nothing happened for a while; the stream holds the session's durable events up to a seq."""
+    event = ChatEvent(session_id=session_id, heartbeat=Heartbeat(seq=seq))
+    event.time.GetCurrentTime()
+    return event
 
 
 async def _first(reading: Awaitable[object], moving: asyncio.Task[None]) -> WatchResponse | None:

@@ -15,6 +15,7 @@ from netaclaw.store.v1 import (
     journal_service_pb2_grpc,
 )
 from netaclaw_chassis.lifecycle import Ports, StartError
+from netaclaw_chassis.link import check_exposure, load
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_store import embedded
 from netaclaw_store.agent_service import AgentService
@@ -34,10 +35,12 @@ from netaclaw_store.settings import DEFAULT_WORKSPACE, StoreSettings
 
 @asynccontextmanager
 async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
-    """The running store; yields its ports. Raises StartError.
+    """The running store; yields its ports. Raises StartError, and SettingsError for TLS that cannot be spoken.
 
     Stops in this order: both servers, retention, notices, the pool, the embedded Postgres.
     """
+    token, link = settings.service_token, load(settings.link)
+    check_exposure(settings.host, token, link, "NETACLAW_STORE_HOST")
     async with AsyncExitStack() as stack:
         url = settings.database_url
         if not url:
@@ -51,10 +54,9 @@ async def open_app(settings: StoreSettings) -> AsyncIterator[Ports]:
         database = Database(url, pool)
         notices = await stack.enter_async_context(Notices(database, settings.notice_poll_seconds))
         await stack.enter_async_context(Retention(database, _retention(settings)))
-        token = settings.service_token
-        inner = _internal(settings, database, notices)
-        internal = GrpcServer(settings.host, settings.internal_port, inner, service_token=token)
-        public = GrpcServer(settings.host, settings.port, _public(settings, database), service_token=token)
+        inner, outer = _internal(settings, database, notices), _public(settings, database)
+        internal = GrpcServer(settings.host, settings.internal_port, inner, service_token=token, link=link)
+        public = GrpcServer(settings.host, settings.port, outer, service_token=token, link=link)
         for each in (internal, public):
             try:
                 await each.start()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from netaclaw_chassis.settings import SettingsError, var
+from netaclaw_chassis.link import LinkSettings
+from netaclaw_chassis.settings import SettingsError, group, var
 
 MAX_PORT = 65535
 DEFAULT_WORKSPACE = "default"
@@ -33,6 +34,7 @@ class StoreSettings:
     """Port of the journal and the keys; 0: a free one."""
     service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
     """What callers must show; empty: nothing, for loopback alone."""
+    link: LinkSettings = group(LinkSettings)
     workspaces: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), metadata={"env": "NETACLAW_WORKSPACES"}
     )

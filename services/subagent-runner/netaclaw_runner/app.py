@@ -10,6 +10,7 @@ from netaclaw.subagent.v1 import runner_service_pb2 as runner_pb2
 from netaclaw.subagent.v1.runner_service_pb2_grpc import add_RunnerServiceServicer_to_server
 from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_chassis.lifecycle import Ports, StartError
+from netaclaw_chassis.link import check_exposure, load
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_runner.hosts import ToolHosts
 from netaclaw_runner.launcher import Launcher, LaunchError
@@ -36,6 +37,8 @@ async def open_app(
 
     On the way out it takes no new work, ends every run and tool host, lets their streams finish, and stops serving.
     """
+    token, link = settings.service_token, load(settings.link)
+    check_exposure(settings.host, token, link, "NETACLAW_RUNNER_HOST")
     limits = limits or Limits(hold_s=settings.lease_seconds + ATTACH_GRACE_S)
     async with AsyncExitStack() as stack:
         if launcher is None:
@@ -51,7 +54,7 @@ async def open_app(
         service = RunnerService(supervisor, hosts, max_workers=settings.max_workers)
         name = runner_pb2.DESCRIPTOR.services_by_name["RunnerService"].full_name
         servicer = Servicer(name, add_RunnerServiceServicer_to_server, service)
-        server = GrpcServer(settings.host, settings.port, [servicer], service_token=settings.service_token)
+        server = GrpcServer(settings.host, settings.port, [servicer], service_token=token, link=link)
         try:
             await server.start()
         except PortInUse as error:

@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from netaclaw_agent.models.catalogue import ModelSettings
 from netaclaw_chassis import settings
-from netaclaw_chassis.settings import SettingsError, var
+from netaclaw_chassis.link import LinkSettings
+from netaclaw_chassis.settings import SettingsError, group, var
 from netaclaw_runner.places import PlaceLimits
 
 MAX_PORT = 65535
@@ -30,6 +31,7 @@ class RunnerSettings:
     """0: a free one."""
     service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
     """What callers must show; empty: nothing, for loopback alone."""
+    link: LinkSettings = group(LinkSettings)
     max_workers: int = var("NETACLAW_RUNNER_MAX_WORKERS", 64)
     """Most runs at once; and, counted apart, most tool hosts."""
     max_waiting: int = var("NETACLAW_RUNNER_MAX_WAITING", 256)

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from netaclaw_chassis.channel import connect
-from netaclaw_chassis.server import OPTIONS
+from netaclaw_chassis.link import PLAIN
 from netaclaw_gateway.app import open_app
 from netaclaw_gateway.settings import Settings
 
@@ -46,7 +46,7 @@ class _Handler(grpc.GenericRpcHandler):
 
 
 async def _serve(upstream: Upstream) -> grpc.aio.Server:
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=PLAIN.server_options())
     server.add_generic_rpc_handlers((_Handler(upstream),))
     upstream.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()

@@ -43,13 +43,14 @@ def test_the_fixed_ports_are_those_of_the_readme() -> None:
 
 
 def test_envoy_has_a_port_of_its_own_and_knows_everybody() -> None:
-    addresses = ADDRESSES | {(GATEWAY, "public"): "h:5", (GATEWAY, "authz"): "h:6"}
+    addresses = ADDRESSES | {(GATEWAY, "public"): "h:5", (GATEWAY, "web"): "h:7", (GATEWAY, "authz"): "h:6"}
     seen = environment(ENVOY_SERVICE, SECRETS, {}, wanted_ports(ENVOY_SERVICE, 7400), addresses)
     assert seen == {
         "NETACLAW_ENVOY_PORT": "7407",
         "NETACLAW_ORCHESTRATOR_ADDRESS": "h:4",
         "NETACLAW_STORE_ADDRESS": "h:1",
         "NETACLAW_GATEWAY_ADDRESS": "h:5",
+        "NETACLAW_GATEWAY_WEB_ADDRESS": "h:7",
         "NETACLAW_AUTHZ_ADDRESS": "h:6",
     }
 

@@ -2652,10 +2652,10 @@ func (x *Pong) GetNonce() string {
 	return ""
 }
 
-// Nothing happened for a while.
+// Nothing happened for a while: on every stream, every 15 s by default, and within 30 s on one that leaves events out.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Seq of the session's last durable event.
+	// Output only. Seq of the session's last durable event; on a stream that leaves events out, of its own last one.
 	Seq           int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

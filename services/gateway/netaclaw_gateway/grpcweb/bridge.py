@@ -14,8 +14,8 @@ import grpc
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.link import MAX_MESSAGE_BYTES
 from netaclaw_chassis.observation import Observation
-from netaclaw_chassis.server import MAX_MESSAGE_BYTES
 from netaclaw_gateway import health
 from netaclaw_gateway.grpcweb import frames
 from netaclaw_gateway.grpcweb.metadata import Header, from_headers, timeout_of

@@ -1266,13 +1266,13 @@ export const PongSchema: GenMessage<Pong> = /*@__PURE__*/
   messageDesc(file_netaclaw_chat_v1_event, 32);
 
 /**
- * Nothing happened for a while.
+ * Nothing happened for a while: on every stream, every 15 s by default, and within 30 s on one that leaves events out.
  *
  * @generated from message netaclaw.chat.v1.Heartbeat
  */
 export type Heartbeat = Message<"netaclaw.chat.v1.Heartbeat"> & {
   /**
-   * Output only. Seq of the session's last durable event.
+   * Output only. Seq of the session's last durable event; on a stream that leaves events out, of its own last one.
    *
    * @generated from field: int64 seq = 1;
    */

@@ -1,0 +1,229 @@
+"""A turn whose child says nothing for six minutes, and whose model thinks for 20 s before its first word, through every
+door. Times are divided by NETACLAW_SILENCE_SCALE, all of them alike: heartbeats, pings, what both ends of a connection
+allow, and the idle limits of both doors. `make test-silence` takes them as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ChatResponse
+from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
+from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw_chassis.channel import connect
+from netaclaw_chassis.link import Link, LinkSettings
+from netaclaw_cli import envoy
+from netaclaw_client import Client, SessionView, equal, run_turn
+from netaclaw_gateway import web_server
+from tests.conformance.envoy import open_envoy
+from tests.conformance.test_cases import CHAT
+from tests.conformance.wire import BINARY, Connection, frame, request
+from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
+from tests.faults.proxy import Proxy
+from tests.scenarios.goals import CHILD_MARK, GOAL
+from tests.scenarios.suites import RunningSuite, in_process
+
+SCALE = float(os.environ.get("NETACLAW_SILENCE_SCALE", "36"))
+SILENCE_S = 360 / SCALE
+MODEL_WAIT_S = 20 / SCALE
+HEARTBEAT_S = 15 / SCALE
+PING_S = 30 / SCALE
+WITHIN_S = SILENCE_S + MODEL_WAIT_S + 60
+
+Request = dict[str, object]
+
+
+@dataclass
+class Follower:
+    """One reader of one turn."""
+
+    name: str
+    events: list[ChatEvent] = field(default_factory=list)
+    heard: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def read(self, events: AsyncGenerator[ChatEvent, None]) -> None:
+        """Read a turn to its end. Raises whatever cuts it."""
+        async with asyncio.timeout(WITHIN_S), aclosing(events):
+            async for event in events:
+                async with self.heard:
+                    self.events.append(event)
+                    self.heard.notify_all()
+                if event.WhichOneof("event") in ("done", "error"):
+                    return
+        raise AssertionError(f"{self.name}: the stream ended before its turn")
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WITHIN_S), self.heard:
+            await self.heard.wait_for(holds)
+
+    def heartbeats(self) -> int:
+        return sum(event.HasField("heartbeat") for event in self.events)
+
+    async def until_heartbeats(self, count: int) -> None:
+        await self.until(lambda: self.heartbeats() >= count)
+
+    def child_works(self) -> bool:
+        """Whether the child's silent command has begun."""
+        return any(event.subagent_event.item.tool_call_count for event in self.events)
+
+
+@dataclass
+class Stage:
+    """A scaled suite with both doors, and the roads between its services."""
+
+    suite: RunningSuite
+    envoy: str
+    roads: dict[str, Proxy]
+    workspace: Path
+
+    async def silence(self, readers: Sequence[Follower], cut: Sequence[Proxy]) -> None:
+        """Let it pass, by the heartbeats of all readers, with a cut of some roads in its middle. Every stream lives, no
+        connection between services is closed, and pings have kept them open."""
+        clock = asyncio.get_running_loop()
+        began, heard = clock.time(), [reader.heartbeats() for reader in readers]
+        accepted = {name: road.accepted for name, road in self.roads.items()}
+        pieces = {name: road.pieces for name, road in self.roads.items()}
+        beats = int(SILENCE_S / HEARTBEAT_S)
+        for reader, before in zip(readers, heard, strict=True):
+            await reader.until_heartbeats(before + beats // 2)
+        for road in cut:
+            road.cut()
+        for reader, before in zip(readers, heard, strict=True):
+            await reader.until_heartbeats(before + beats)
+        lasted = clock.time() - began
+        assert lasted >= 0.9 * SILENCE_S
+        assert {name: road.accepted for name, road in self.roads.items()} == accepted
+        for name in ("orchestrator", "runner"):
+            assert self.roads[name].pieces - pieces[name] >= lasted / PING_S, name
+
+    def release(self) -> None:
+        """The child's silence is over."""
+        (self.workspace / "go").touch()
+
+
+@pytest.fixture
+async def stage(
+    postgres_url: str, tmp_path: Path, workspace: Path, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stage]:
+    monkeypatch.setattr(web_server, "IDLE_CLOSES_S", max(1.0, web_server.IDLE_CLOSES_S / SCALE))  # whole seconds
+    monkeypatch.setattr(web_server, "UNREAD_ENDS_S", web_server.UNREAD_ENDS_S / SCALE)
+    model_server.rule = rule
+    environ = {
+        "NETACLAW_OPENAI_BASE_URL": model_server.base_url,
+        "NETACLAW_WATCH_HEARTBEAT_SECONDS": f"{HEARTBEAT_S}",
+        "NETACLAW_PING_SECONDS": f"{PING_S}",
+        "NETACLAW_SUBAGENT_STALL_SECONDS": "0",  # ends a child and no stream, and is not looked at here
+        "NETACLAW_LOG_LEVEL": "WARNING",
+    }
+    roads: dict[str, Proxy] = {}
+    async with AsyncExitStack() as stack:
+
+        async def road(service: str, address: str) -> str:
+            roads[service] = await stack.enter_async_context(Proxy(address))
+            return roads[service].address
+
+        suite = await stack.enter_async_context(in_process(postgres_url, tmp_path / "data", workspace, environ, road))
+        front = await stack.enter_async_context(
+            open_envoy(
+                suite.ports["orchestrator"],
+                suite.ports,
+                tmp_path,
+                store=suite.ports["store"],
+                service_token="shown between services",
+                link=LinkSettings(ping_s=PING_S),
+                idle_s=envoy.IDLE_S / SCALE,
+                unread_s=envoy.UNREAD_S / SCALE,
+            )
+        )
+        yield Stage(suite, front, roads, workspace)
+
+
+async def rule(request: Request) -> Reply:
+    """The main agent delegates; a child thinks for a while, runs one silent command, and answers with its output."""
+    messages = request["messages"]
+    assert isinstance(messages, list)
+    answered = [message["content"] for message in messages if message["role"] == "tool"]
+    is_child = CHILD_MARK in messages[0]["content"]
+    if not answered:
+        await asyncio.sleep(MODEL_WAIT_S)  # the wait before the first token
+        if not is_child:
+            return Reply([Call("delegate_task", json.dumps({"goal": "wait for it"}))])
+        assert any(str(message["content"]).startswith(GOAL) for message in messages)
+        command = "until [ -e go ]; do sleep 0.05; done; echo it is there"  # says nothing until a file appears
+        return Reply([Call("run_shell", json.dumps({"command": command, "timeout_s": 600}))])
+    return Reply([Text(f"told: {answered[-1]}")])
+
+
+async def over_grpc(address: str, session_id: str) -> AsyncGenerator[ChatEvent, None]:
+    """One Chat call, which nothing opens again."""
+    async with connect(address, link=Link(ping_s=PING_S)) as channel:
+        async for response in ChatServiceStub(channel).Chat(ChatRequest(session_id=session_id, content="go")):
+            for event in response.events:
+                yield event
+
+
+async def over_web(address: str, session_id: str) -> AsyncGenerator[ChatEvent, None]:
+    """The same as a browser makes it."""
+    connection = await Connection.open(address)
+    try:
+        message = ChatRequest(session_id=session_id, content="go").SerializeToString()
+        headers = {"host": address, "content-type": BINARY, "accept": BINARY, "x-grpc-web": "1"}
+        await connection.send(request(CHAT, [frame(message)], headers))
+        answer, taken = await connection.headers(), 0
+        while await connection.piece(answer):
+            while len(answer.body) >= taken + 5:
+                end = taken + 5 + int.from_bytes(answer.body[taken + 1 : taken + 5], "big")
+                if len(answer.body) < end:
+                    break
+                content, flags, taken = bytes(answer.body[taken + 5 : end]), answer.body[taken], end
+                assert not flags & 0x80, content
+                for event in ChatResponse.FromString(content).events:
+                    yield event
+    finally:
+        connection.writer.transport.abort()
+
+
+@pytest.mark.timeout(2 * WITHIN_S)
+async def test_a_silent_child_cuts_no_stream_and_who_is_cut_resumes(stage: Stage) -> None:
+    """C29: no cut at any door, no inner connection closed; a reader whose road is cut goes on from its last number."""
+    suite = stage.suite
+    doors = {"gateway": suite.gateway, "bridge": suite.web, "envoy": stage.envoy, "envoy web": stage.envoy}
+    async with suite.client() as client, AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+        made = await client.agents.CreateAgent(CreateAgentRequest(agent=Agent(name="worker", shell_enabled=True)))
+        sessions = [await suite.new_session(client, agent_id=made.agent.agent_id) for _ in range(6)]
+        whole, resuming = [Follower(name) for name in doors], [Follower("cut before it"), Follower("cut before envoy")]
+        for reader, address, session_id in zip(whole, doors.values(), sessions, strict=False):
+            over = over_web if reader.name in ("bridge", "envoy web") else over_grpc
+            tasks.create_task(reader.read(over(address, session_id)))
+        roads = [await stack.enter_async_context(Proxy(door)) for door in (suite.gateway, stage.envoy)]
+        for reader, road, session_id in zip(resuming, roads, sessions[4:], strict=True):
+            through = await stack.enter_async_context(Client(road.address))
+            tasks.create_task(reader.read(run_turn(through, ChatRequest(session_id=session_id, content="go"))))
+        for reader in (*whole, *resuming):
+            await reader.until(reader.child_works)
+        await stage.silence(whole, roads)
+        stage.release()
+
+    async with suite.client() as client:
+        for reader, session_id in zip((*whole, *resuming), sessions, strict=True):
+            check(reader, await client.load(session_id))
+
+
+def check(reader: Follower, stored: SessionView) -> None:
+    """The whole turn, once and in order, as it is stored."""
+    assert reader.events[-1].HasField("done"), reader.name
+    view = SessionView(session_id=stored.session.session_id)
+    for event in reader.events:
+        assert view.apply(event), (reader.name, event)
+    assert equal(view, stored) == [], reader.name
+    answer = view.entries[reader.events[-1].done.assistant_entry_id]
+    assert "it is there" in answer.assistant.parts[0].text.text, reader.name
