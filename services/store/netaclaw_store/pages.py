@@ -48,11 +48,11 @@ def read_token(token: str, scope: Sequence[str], kinds: Sequence[type]) -> list[
     return cursor
 
 
-def _fits(value: str | int) -> bool:
+def _fits(value: object) -> bool:
     """Whether a column can be compared with it: tokens come back from clients, who may have made their own."""
     if isinstance(value, int):
         return 0 <= value <= _MAX_NUMBER
-    return "\0" not in value and not _HALF_CHARACTER.search(value)
+    return isinstance(value, str) and "\0" not in value and not _HALF_CHARACTER.search(value)
 
 
 def chunks(ids: Iterable[str], sizes: Mapping[str, int], limit: int) -> Iterator[list[str]]:
