@@ -160,7 +160,9 @@ def _unavailable(words: str = "the database cannot be reached") -> NetaclawError
 
 
 def _fault(error: Exception) -> DatabaseFault:
-    return DatabaseFault(f"{type(error).__name__} {getattr(error, 'sqlstate', '')}").with_traceback(error.__traceback__)
+    fault = DatabaseFault(f"{type(error).__name__} {getattr(error, 'sqlstate', '')}")
+    fault.__traceback__ = error.__traceback__
+    return fault
 
 
 async def open_pool(url: str) -> asyncpg.Pool:
