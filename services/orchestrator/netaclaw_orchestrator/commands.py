@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -195,10 +196,11 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         self._publish(session_id, done.events)
 
     async def _delete(self, asked: journal_pb.DeleteSessionsRequest) -> Sequence[str]:
+        """Turns that run here end first, with their children; what another instance owns ends by its notice."""
+        await self._sessions.cancel_turns(asked.owner_id, None if asked.all else asked.session_ids)
         with translated():
             done = await self._journal.DeleteSessions(asked, metadata=calls.outgoing())
-        for session_id in done.deleted_session_ids:
-            await self._sessions.drop(session_id)
+        await asyncio.gather(*(self._sessions.drop(session_id) for session_id in done.deleted_session_ids))
         return done.deleted_session_ids
 
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:
