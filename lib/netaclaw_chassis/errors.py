@@ -22,7 +22,11 @@ DOMAIN = "netaclaw"
 STATUS_DETAILS_KEY = "grpc-status-details-bin"
 
 _PREFIX = "REASON_"
-_MAX_MESSAGE = 1000
+_MAX_MESSAGE_BYTES = 1000
+_MAX_DETAILS_BYTES = 2500
+_MAX_TEXT_BYTES = 300
+"""An error stays below 8 KiB on the wire, words coded threefold: beyond that peers drop the whole status, and with it
+what was wrong."""
 _REASON_NAMES = frozenset(Reason.keys())
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -104,20 +108,29 @@ class NetaclawError(Exception):
         return Reason.Name(self.reason).removeprefix(_PREFIX)
 
     def details(self) -> bytes:
-        """A serialised google.rpc.Status with ErrorInfo, BadRequest and RetryInfo, as far as they apply."""
-        status = status_pb2.Status(code=self.code.value[0], message=str(self)[:_MAX_MESSAGE])
-        info = error_details_pb2.ErrorInfo(reason=self.reason_name, domain=DOMAIN, metadata=self.metadata)
-        _pack(status, info)
-        if self.violations:
-            bad = error_details_pb2.BadRequest()
-            for field, description in self.violations:
-                bad.field_violations.add(field=field, description=description)
-            _pack(status, bad)
+        """A serialised google.rpc.Status with ErrorInfo, RetryInfo and BadRequest, as far as they apply.
+
+        Of many violations the first ones that fit.
+        """
+        status = status_pb2.Status(code=self.code.value[0], message=_cut(str(self), _MAX_MESSAGE_BYTES))
+        metadata = {key: _cut(value, _MAX_TEXT_BYTES) for key, value in self.metadata.items()}
+        _pack(status, error_details_pb2.ErrorInfo(reason=self.reason_name, domain=DOMAIN, metadata=metadata))
         if self.retry_after is not None:
             delay = Duration()
             delay.FromMilliseconds(int(self.retry_after * 1000))
             _pack(status, error_details_pb2.RetryInfo(retry_delay=delay))
+        if self.violations:
+            _pack(status, self._bad_request(_MAX_DETAILS_BYTES - status.ByteSize()))
         return bytes(status.SerializeToString())
+
+    def _bad_request(self, room: int) -> error_details_pb2.BadRequest:
+        bad = error_details_pb2.BadRequest()
+        for field, description in self.violations:
+            bad.field_violations.add(field=_cut(field, _MAX_TEXT_BYTES), description=_cut(description, _MAX_TEXT_BYTES))
+            if bad.ByteSize() > room and len(bad.field_violations) > 1:
+                del bad.field_violations[-1]
+                break
+        return bad
 
 
 class InvalidRequest(NetaclawError):
@@ -206,5 +219,11 @@ def _pack(status: status_pb2.Status, message: object) -> None:
 
 def printable(text: str) -> str:
     """Status words on one line: a newline would end them on some paths."""
-    cut = text[:_MAX_MESSAGE]
-    return cut if cut.isprintable() else json.dumps(cut, ensure_ascii=False)[1:-1]
+    cut = _cut(text, _MAX_MESSAGE_BYTES)
+    return cut if cut.isprintable() else _cut(json.dumps(cut, ensure_ascii=False)[1:-1], _MAX_MESSAGE_BYTES)
+
+
+def _cut(text: str, limit: int) -> str:
+    """At most `limit` bytes of UTF-8, between characters."""
+    raw = text.encode("utf-8", "replace")
+    return text if len(raw) <= limit else raw[: limit - 3].decode(errors="ignore") + "…"

@@ -40,10 +40,11 @@ async def test_a_branch_that_is_left_can_be_summed_up_for_the_next_one(
     assert summary.parent_entry_id == first.assistant_entry_id
     assert summary.branch_summary.from_entry_id == second.assistant_entry_id
     assert summary.branch_summary.summary == "it was tried and failed"
-    texts = [message["content"] for message in summed_up]
-    assert texts[1:3] == ["two", "answer to two"]
-    assert "one" not in texts
-    assert "mind the colour" in texts[-1]
+    [_, asked] = summed_up
+    assert asked["role"] == "user", "as one text: no provider takes its calls for calls of this one"
+    assert "User: two\n\nAssistant: answer to two" in asked["content"]
+    assert "User: one" not in asked["content"]
+    assert "mind the colour" in asked["content"]
     assert any("it was tried and failed" in message["content"] for message in told)
     assert entries[third.assistant_entry_id].assistant.parts[0].text.text == "answer to three"
 

@@ -16,6 +16,7 @@ from netaclaw.chat.v1.chat_service_pb2 import (
 )
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import EntryState
+from netaclaw.session.v1.session_command_service_pb2 import DeleteSessionRequest
 from netaclaw_client.client import Client
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
@@ -192,3 +193,25 @@ async def test_a_model_that_fails_ends_the_turn_with_an_error_and_the_partial_te
     assert entry.assistant.error == answer.error.message
     assert entry.assistant.parts[0].text.text, "what was streamed is kept"
     assert again.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED, "the session goes on"
+
+
+async def test_deleting_a_session_ends_what_runs_in_it_before_it_answers(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        pids: set[int] = set()
+        call = client.chat.Chat(ChatRequest(session_id=session_id, content="in parallel: HANG a; HANG b"))
+        async for response in call:
+            pids |= {event.subagent_event.item.worker_pid for event in response.events}
+            if len(pids - {0}) == 2:
+                break
+        await client.commands.DeleteSession(DeleteSessionRequest(session_id=session_id))
+        for pid in pids - {0}:
+            assert_gone(pid)
+        for table in ("session", "entry", "event", "turn", "subagent_session", "subagent_entry"):
+            assert await suite.rows(table, "1") == [], table
+        call.cancel()

@@ -11,8 +11,9 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
 from netaclaw.agent.v1.agent_service_pb2 import ListAgentsRequest, UpdateAgentRequest
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, SetThinkingLevelRequest
-from netaclaw.chat.v1.event_pb2 import StreamChannel
+from netaclaw.chat.v1.event_pb2 import StreamChannel, TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Entry, EntryState, FinishReason
+from netaclaw_agent.models.http_model import HttpModel
 from netaclaw_client.client import Client
 from tests.fakes.anthropic_server import FakeAnthropic, Thought
 from tests.fakes.openai_server import Call, Cut, FakeOpenAI, Raw, Reply, Text, Thinking, Tokens
@@ -153,3 +154,24 @@ async def test_a_providers_fault_ends_in_a_typed_state_with_the_partial_text_sto
     assert error.error.usage.estimated_calls == 1
     assert error.error.usage.output_tokens == 4
     assert again.final_content == "fine"
+
+
+async def test_a_fault_of_ours_ends_the_turn_in_words_and_the_session_goes_on(
+    open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.rule = lambda _: Reply([Text("Well.")])
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        request = ExecuteChatRequest(session_id=session_id, content="hello")
+        with monkeypatch.context() as broken:
+            broken.setattr(HttpModel, "_open", None)  # any mistake in our own code
+            failed = await client.chat.ExecuteChat(request)
+        [entry] = await answers(suite, client, session_id)
+        again = await client.chat.ExecuteChat(request)
+    assert failed.outcome == TurnOutcome.TURN_OUTCOME_FAILED
+    assert (failed.error.reason, failed.error.message) == ("INTERNAL", "internal error")
+    assert entry.state == EntryState.ENTRY_STATE_FAILED
+    assert again.final_content == "Well."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 import grpc
@@ -164,6 +165,36 @@ async def test_a_session_that_is_deleted_through_the_other_instance_ends_every_w
             ends = await asyncio.gather(*tasks, return_exceptions=True)
     codes = [end.code() for end in ends if isinstance(end, grpc.aio.AioRpcError)]
     assert codes == [grpc.StatusCode.NOT_FOUND] * 2
+
+
+async def test_a_deletion_through_the_other_instance_ends_the_children_soon(
+    pair_of: OpenPair, model_server: FakeOpenAI
+) -> None:
+    async with (
+        pair_of(NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair,
+        pair.one.client() as one,
+        pair.two.client() as two,
+    ):
+        session_id = await pair.one.suite.new_session(one)
+        pid = 0
+        call = one.chat.Chat(ChatRequest(session_id=session_id, content="delegate: HANG a"))
+        async for response in call:
+            pid = max([pid, *(event.subagent_event.item.worker_pid for event in response.events)])
+            if pid:
+                break
+        await two.commands.DeleteSession(DeleteSessionRequest(session_id=session_id))
+        async with asyncio.timeout(5):  # by a notice; a runner would hold what another owner may go on with for 15 s
+            while is_alive(pid):  # noqa: ASYNC110  # a process that is no child of ours has no event
+                await asyncio.sleep(0.05)  # between two looks at it
+        call.cancel()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def test_an_owner_that_fell_silent_writes_nothing_once_another_has_taken_over(

@@ -15,6 +15,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.context import missing_result
 from netaclaw_agent.loop import calls_of, text_of
 from netaclaw_agent.model import ModelCall
+from netaclaw_agent.models.past_calls import sendable_arguments, sendable_name
 from netaclaw_agent.models.thinking import ThinkingStyle, ThinkingWords, anthropic_fields
 
 DEFAULT_MAX_TOKENS = 16_384
@@ -110,24 +111,8 @@ def _thinking(part: ThinkingPart) -> list[dict[str, Any]]:
 
 def _call(call: ToolCallPart, raw: dict[str, str]) -> dict[str, Any]:
     mark = uuid.uuid4().hex
-    raw[mark] = _arguments(call.arguments_json)
-    return {"type": "tool_use", "id": call.call_id, "name": call.tool_name, "input": mark}
-
-
-def _arguments(text: str) -> str:
-    """The arguments as they came when they are a JSON object."""
-    if not text.strip():
-        return "{}"
-    try:
-        if isinstance(json.loads(text, parse_constant=_refuse), dict):
-            return text
-    except (ValueError, RecursionError):
-        pass
-    return json.dumps({"invalid_arguments": text}, ensure_ascii=False)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)  # NaN and Infinity are Python's, not JSON's
+    raw[mark] = sendable_arguments(call.arguments_json)
+    return {"type": "tool_use", "id": call.call_id, "name": sendable_name(call.tool_name), "input": mark}
 
 
 def _result(call: ToolCallPart) -> dict[str, Any]:

@@ -24,12 +24,16 @@ from netaclaw.session.v1.entry_pb2 import (
     ToolCallState,
 )
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw_agent.model import NewId, TextDelta, ThinkingDelta
+from netaclaw_agent.model import ModelError, NewId, TextDelta, ThinkingDelta
 from netaclaw_agent.models.faults import ProviderError
 from netaclaw_agent.usage import MAX_TOKENS
 
 Delta = TextDelta | ThinkingDelta
 
+MAX_CALLS = 1000
+"""Most calls of one answer."""
+_MAX_NAME = 200
+"""Characters of a call's name that are kept: no tool has a longer one."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -69,6 +73,11 @@ class _Call:
     def arguments(self) -> str:
         text = "".join(self.pieces)
         return text if text.isascii() or not _HALF_CHARACTER.search(text) else whole_characters(text)
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Neither name nor arguments: some servers end with such a fragment."""
+        return not self.name.strip() and not self.arguments.strip()
 
     @property
     def is_whole(self) -> bool:
@@ -137,6 +146,7 @@ class MessageAssembler:
         """A piece of a tool call. Arguments that are no text are written as JSON; None is no piece."""
         provider_id = provider_id if isinstance(provider_id, str) else "" if provider_id is None else str(provider_id)
         name = name if isinstance(name, str) else ""
+        index = _number(index)
         if arguments is None:
             arguments = ""
         elif not isinstance(arguments, str):
@@ -171,6 +181,8 @@ class MessageAssembler:
                 continue
             if self._cut and not part.is_whole:
                 continue
+            if part.asks_nothing and (has_calls or not part.provider_id):
+                continue
             if not part.name:
                 raise ProviderError("the model provider sent a tool call without a name", usage=self.usage)
             has_calls = True
@@ -184,25 +196,34 @@ class MessageAssembler:
         self._parts.append(self._run)
         return self._run
 
-    def _call_of(self, index: object, provider_id: str, name: str, arguments: str) -> _Call:
+    def _call_of(self, index: int | None, provider_id: str, name: str, arguments: str) -> _Call:
         """The call that a fragment belongs to; a new one when it begins one.
 
         The index decides where there is one; a fragment that brings no name under an unknown index belongs to the call
         with its id, or to the last one while that is unfinished.
         """
-        known = self._by_index.get(index) if isinstance(index, int) else None
-        if known is None and provider_id and (not name or not isinstance(index, int)):
+        known = self._by_index.get(index) if index is not None else None
+        if known is None and provider_id and (not name or index is None):
             known = next((call for call in self._calls if call.provider_id == provider_id), None)
         if known is None and not name and not provider_id and self._calls and not self._calls[-1].is_whole:
             known = self._calls[-1]
         if known is None or _begins_another(known, provider_id, name, arguments):
+            if len(self._calls) >= MAX_CALLS:
+                raise ModelError(f"the answer has more than {MAX_CALLS} calls", reason="LIMIT_REACHED", retryable=False)
             known = _Call(self._new_id())
             self._calls.append(known)
             self._parts.append(known)
             self._run = None
-        if isinstance(index, int):
+        if index is not None:
             self._by_index[index] = known
         return known
+
+
+def _number(index: object) -> int | None:
+    """The index as a number, however it is written; None for none."""
+    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+        return int(index)
+    return int(index) if isinstance(index, int | float) and index == index // 1 else None
 
 
 def _begins_another(call: _Call, provider_id: str, name: str, arguments: str) -> bool:
@@ -229,7 +250,7 @@ def _call_part(call: _Call) -> Part:
         tool_call=ToolCallPart(
             call_id=call.call_id,
             provider_call_id=whole_characters(call.provider_id),
-            tool_name=whole_characters(call.name),
+            tool_name=whole_characters(call.name).strip()[:_MAX_NAME],
             arguments_json=call.arguments,
             state=ToolCallState.TOOL_CALL_STATE_PENDING,
         )

@@ -13,6 +13,7 @@ from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.context import missing_result
 from netaclaw_agent.loop import calls_of, text_of
 from netaclaw_agent.model import ModelCall
+from netaclaw_agent.models.past_calls import sendable_arguments, sendable_name
 from netaclaw_agent.models.thinking import ThinkingStyle, ThinkingWords, openai_fields
 
 ERROR_PREFIX = "Error: "
@@ -99,23 +100,8 @@ def _call(call: ToolCallPart) -> dict[str, Any]:
     return {
         "id": call.call_id,
         "type": "function",
-        "function": {"name": call.tool_name, "arguments": _arguments(call.arguments_json)},
+        "function": {"name": sendable_name(call.tool_name), "arguments": sendable_arguments(call.arguments_json)},
     }
-
-
-def _arguments(text: str) -> str:
-    """The arguments byte for byte, unless they are not JSON.
-
-    Many servers parse them when they render the prompt and fail on text that is not JSON, which would end the session
-    for good. So such text is sent as a JSON string inside an object; the call's result says what was wrong.
-    """
-    if not text:
-        return "{}"
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return json.dumps({"invalid_arguments": text}, ensure_ascii=False)
-    return text
 
 
 def _result(call: ToolCallPart) -> str:

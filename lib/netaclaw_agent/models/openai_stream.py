@@ -52,9 +52,11 @@ class OpenAIReader:
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices:
             return []
-        choice = choices[0]
-        if not isinstance(choice, dict) or choice.get("index"):
+        choice = next((each for each in choices if isinstance(each, dict) and not each.get("index")), None)
+        if choice is None:
             return []
+        if choice.get("usage"):
+            self._take_usage(choice["usage"])
         delta = choice.get("delta")
         if not delta and not self.assembler.started:  # a message beside deltas would say everything twice
             delta = choice.get("message")

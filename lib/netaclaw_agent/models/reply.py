@@ -82,7 +82,11 @@ class Reply:
 
 
 def _decode(event: bytes) -> object:
+    """Bytes that are no UTF-8 are replaced, as readers of event streams do: a bad letter ends no answer."""
     try:
-        return json.loads(event)
+        try:
+            return json.loads(event)
+        except UnicodeDecodeError:
+            return json.loads(event.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise ProviderError("the model provider sent an event that is not JSON") from None

@@ -74,7 +74,7 @@ class Arguments:
         if items is None:
             raise ToolError(f"{self._place}{name} is missing")
         found = []
-        for number, item in enumerate(items):
+        for number, item in enumerate(_unpacked(item, dict) for item in items):
             place = f"{self._place}{name}[{number}]"
             if not isinstance(item, dict):
                 raise ToolError(f"{place} must be an object, not {_kind(item)}")
@@ -98,23 +98,22 @@ class Arguments:
         return value
 
     def _items(self, name: str) -> list[Any] | None:
-        value = self._values.get(name)
+        value = _unpacked(self._values.get(name), list)
         if value is not None and not isinstance(value, list):
             raise ToolError(f"{self._place}{name} must be a list, not {_kind(value)}")
         return value
 
 
 def parse_object(arguments_json: str) -> dict[str, Any]:
-    """Read a JSON object from a model's text. Raises ToolError and nothing else, whatever the text is.
+    """Read a JSON object from a model's text, or one inside a JSON string. Raises ToolError and nothing else, whatever
+    the text is.
 
     Strings of the result can be encoded as UTF-8, so they fit into messages and files.
     """
     if not arguments_json.strip():
         return {}
     try:
-        value = json.loads(arguments_json, parse_constant=_refuse_constant, parse_float=_finite)
-        # Escapes such as \ud800 make strings that no protobuf field and no file can hold.
-        json.dumps(value, ensure_ascii=False).encode()
+        value = _unpacked(_read(arguments_json), dict)
     except RecursionError:
         raise ToolError("the arguments are nested too deeply") from None
     except UnicodeEncodeError:
@@ -126,6 +125,24 @@ def parse_object(arguments_json: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ToolError(f"the arguments must be a JSON object, not {_kind(value)}")
     return value
+
+
+def _read(text: str) -> Any:
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    # Escapes such as \ud800 make strings that no protobuf field and no file can hold.
+    json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _unpacked(value: Any, kind: type) -> Any:
+    """The list or object that a string holds as JSON, and nothing else: many models pack what is nested once more."""
+    if not isinstance(value, str):
+        return value
+    try:
+        inner = _read(value)
+    except (ValueError, RecursionError):
+        return value
+    return inner if isinstance(inner, kind) else value
 
 
 def shown(text: str) -> str:

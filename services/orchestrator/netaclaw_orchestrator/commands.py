@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
-from netaclaw_orchestrator.validation import check_id, require_ids
+from netaclaw_orchestrator.validation import check_id, check_instructions, require_ids
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
@@ -91,7 +92,11 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         return pb.UpdateSessionResponse(session=done.session)
 
     async def SwitchLeaf(self, request: pb.SwitchLeafRequest, context: Context) -> pb.SwitchLeafResponse:
-        require_ids(session_id=request.session_id, leaf_entry_id=request.leaf_entry_id)
+        wrong = Violations()
+        for field in ("session_id", "leaf_entry_id"):
+            check_id(wrong, field, getattr(request, field))
+        check_instructions(wrong, request.instructions)
+        wrong.raise_if_any()
         owner_id = calls.owner_id()
         async with self._sessions.alone(request.session_id):
             try:
@@ -191,10 +196,11 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         self._publish(session_id, done.events)
 
     async def _delete(self, asked: journal_pb.DeleteSessionsRequest) -> Sequence[str]:
+        """Turns that run here end first, with their children; what another instance owns ends by its notice."""
+        await self._sessions.cancel_turns(asked.owner_id, None if asked.all else asked.session_ids)
         with translated():
             done = await self._journal.DeleteSessions(asked, metadata=calls.outgoing())
-        for session_id in done.deleted_session_ids:
-            await self._sessions.drop(session_id)
+        await asyncio.gather(*(self._sessions.drop(session_id) for session_id in done.deleted_session_ids))
         return done.deleted_session_ids
 
     def _publish(self, session_id: str, events: Sequence[ChatEvent]) -> None:

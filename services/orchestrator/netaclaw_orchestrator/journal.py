@@ -65,7 +65,12 @@ class JournalWriter:
 
     @property
     def sealed(self) -> bool:
-        """Whether nothing more is to be written here: what runs is left to another owner."""
+        """Whether what runs is left to another owner. A deleted session has none: what runs there is to be ended."""
+        return self._failure is not None and self._failure.reason != Reason.REASON_SESSION_NOT_FOUND
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more can be written here."""
         return self._failure is not None
 
     def seal(self) -> None:

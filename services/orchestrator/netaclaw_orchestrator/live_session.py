@@ -173,19 +173,20 @@ class LiveSession:
         )
         await before.close()
 
-    async def close(self, *, lost: bool = False) -> None:
+    async def close(self, *, lost: bool = False, deleted: bool = False) -> None:
         """Stop what runs without ending it, write out what is queued, end the tool host, give the lease back.
 
         `lost`: the lease has run out, most likely because the store cannot be reached, so nothing is asked of it.
+        `deleted`: nobody goes on with what runs, so it is cancelled.
         """
         if lost:
             self.writer.abandon()
         if self.turn is not None:
-            await self.turn.stop()
+            await (self.turn.cancel() if deleted else self.turn.stop())
         await self.writer.close()
         if self.host is not None:
             await self.host.close()
-        if lost:
+        if lost or deleted:
             return
         await give_back_lease(self._services, self.session_id, self.writer.generation)
 

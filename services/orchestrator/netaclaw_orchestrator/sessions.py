@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -218,11 +218,17 @@ class Sessions:
             idle.cancel()
         return live
 
+    async def cancel_turns(self, owner_id: str, session_ids: Collection[str] | None) -> None:
+        """End the turns of these sessions, or of all of the owner's, as far as they run here."""
+        mine = [live for live in self._live.values() if live.owner_id == owner_id and live.busy]
+        turns = [live.turn for live in mine if session_ids is None or live.session_id in session_ids]
+        await asyncio.gather(*(turn.cancel() for turn in turns if turn is not None))
+
     async def drop(self, session_id: str) -> None:
-        """Cancel and forget a session that is going to be deleted."""
+        """Cancel and forget a session that was deleted."""
         live = self._live.pop(session_id, None)
         if live is not None:
-            await live.close()
+            await live.close(deleted=True)
         publisher = self._publishers.pop(session_id, None)
         if publisher is not None:
             publisher.close()

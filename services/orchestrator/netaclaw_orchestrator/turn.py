@@ -288,12 +288,10 @@ class Turn:
     async def _run(self) -> None:
         try:
             await self._run_to_end()
-        except NetaclawError as error:
-            log.warning("turn lost", extra={"turn_id": self.turn_id, "reason": error.reason_name})
+        except Exception as error:
+            reason = error.reason_name if isinstance(error, NetaclawError) else type(error).__name__
+            log.warning("turn lost", extra={"turn_id": self.turn_id, "reason": reason})
             self.lost = True
-            self._context.publisher.close()
-        except Exception:
-            log.exception("turn failed", extra={"turn_id": self.turn_id})
             self._context.publisher.close()
         finally:
             self.ended.set()
@@ -315,6 +313,14 @@ class Turn:
         except ModelError as error:
             self._break_off(EntryState.ENTRY_STATE_FAILED)
             await self._end_failed(error.reason, str(error), retryable=error.retryable)
+        except NetaclawError:
+            raise  # there is no end that could be written
+        except Exception:
+            log.exception("turn failed", extra={"turn_id": self.turn_id})
+            self._break_off(EntryState.ENTRY_STATE_FAILED)
+            if self._anchor is not None:
+                await self._tools.interrupt(self._anchor)
+            await self._end_failed("INTERNAL", "internal error", retryable=True)
         else:
             await self._finish(end)
 
@@ -343,12 +349,9 @@ class Turn:
     async def _end_failed(self, reason: str, message: str, *, retryable: bool) -> None:
         if self._anchor is not None:
             self._anchor.entry.assistant.error = message
+        last = self._last_entry_id()
         error = Error(
-            reason=reason,
-            message=message,
-            retryable=retryable,
-            usage=self._total_usage(),
-            assistant_entry_id=self._last_entry_id(),
+            reason=reason, message=message, retryable=retryable, usage=self._total_usage(), assistant_entry_id=last
         )
         await self._end_turn(TurnOutcome.TURN_OUTCOME_FAILED, self._event(error=error))
 

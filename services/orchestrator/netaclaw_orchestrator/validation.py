@@ -84,9 +84,14 @@ def check_compact(request: CompactRequest) -> None:
     """Raises InvalidRequest."""
     wrong = Violations()
     check_id(wrong, "session_id", request.session_id)
-    fits = len(request.instructions) <= MAX_INSTRUCTIONS_CHARS
-    wrong.check(fits, "instructions", f"are longer than {MAX_INSTRUCTIONS_CHARS} characters")
+    check_instructions(wrong, request.instructions)
     wrong.raise_if_any()
+
+
+def check_instructions(wrong: Violations, instructions: str) -> None:
+    """Note what a person asks a summary to keep in mind, unless it is at most MAX_INSTRUCTIONS_CHARS long."""
+    fits = len(instructions) <= MAX_INSTRUCTIONS_CHARS
+    wrong.check(fits, "instructions", f"are longer than {MAX_INSTRUCTIONS_CHARS} characters")
 
 
 def check_id(wrong: Violations, field: str, value: str, *, optional: bool = False) -> None:

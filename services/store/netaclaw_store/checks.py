@@ -134,7 +134,7 @@ def check_create_session(request: j.CreateSessionRequest) -> None:
 def check_update_session(request: j.UpdateSessionRequest) -> None:
     found = owned_session(request.owner_id, request.session.session_id)
     for path in request.update_mask.paths:
-        found.check(path in ("title", "agent_id", "thinking_level"), "update_mask", f"{path!r} cannot be changed")
+        found.check(path in ("title", "agent_id", "thinking_level"), "update_mask", f"{path[:200]!r} cannot be changed")
     check_text(found, "session.title", request.session.title, MAX_TITLE)
     check_optional_id(found, "session.agent_id", request.session.agent_id)
     found.check(0 <= request.session.thinking_level <= 4, "session.thinking_level", "is unknown")

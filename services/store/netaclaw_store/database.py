@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.lifecycle import StartError
 from netaclaw_store.migrations import migrate
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[asyncpg.Connection], Awaitable[T]]
@@ -38,6 +41,10 @@ class LostRace(Exception):
     """A transaction found that another one was quicker: try again and see what it did."""
 
 
+class DatabaseFault(asyncpg.PostgresError):  # type: ignore[misc]  # the driver ships no types
+    """A fault of ours, by its kind alone: the driver's words may repeat what was to be stored, and this is logged."""
+
+
 _GONE = (
     asyncpg.InterfaceError,
     asyncpg.PostgresConnectionError,
@@ -57,6 +64,15 @@ _AGAIN = (
     asyncpg.UniqueViolationError,
 )
 """Losing a race: the whole transaction is tried again and sees the winner."""
+_REFUSED = (
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.LockNotAvailableError,
+)
+"""A full disk, a server that has become a standby, a statement that an operator cancels: nothing was written, and the
+same may work later."""
 
 
 class Database:
@@ -81,8 +97,8 @@ class Database:
     async def transact(self, work: Work[T]) -> T:
         """Run work in one transaction, again from the start when it lost a race; work keeps no state outside.
 
-        Raises UNAVAILABLE (DATABASE_UNAVAILABLE) when the database cannot be reached. A commit whose answer was lost
-        is not repeated.
+        Raises UNAVAILABLE (DATABASE_UNAVAILABLE) when the database cannot be reached or takes no work. A commit whose
+        answer was lost is not repeated.
         """
         return await self._try(work, _READ_WRITE, repeatable=False)
 
@@ -99,14 +115,19 @@ class Database:
                     return await _within(connection, work, options)
                 finally:
                     await self._pool.release(connection, timeout=ACQUIRE_TIMEOUT_S)
-            except _AGAIN:
+            except _AGAIN as error:
                 if attempt >= _ATTEMPTS:
-                    raise
+                    raise _fault(error) from None
             except _GONE as error:
-                if isinstance(error, ValueError):
-                    raise  # an argument of ours that does not fit its column, not a lost connection
+                if isinstance(error, ValueError):  # an argument of ours that does not fit its column
+                    raise _fault(error) from None
                 if attempt >= _ATTEMPTS or (begun and not repeatable):
                     raise _unavailable() from error
+            except _REFUSED as error:
+                log.error("the database refuses work", extra={"error": type(error).__name__})
+                raise _unavailable("the database cannot take this now") from None
+            except asyncpg.PostgresError as error:
+                raise _fault(error) from None
 
     async def listen(self, channel: str, heard: Callable[[str], None]) -> asyncpg.Connection:
         """A connection of its own that calls `heard` with the payloads of a channel; close it when done."""
@@ -134,8 +155,14 @@ async def _within(connection: asyncpg.Connection, work: Work[T], options: Mappin
         raise
 
 
-def _unavailable() -> NetaclawError:
-    return NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the database cannot be reached", retry_after=1.0)
+def _unavailable(words: str = "the database cannot be reached") -> NetaclawError:
+    return NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, words, retry_after=1.0)
+
+
+def _fault(error: Exception) -> DatabaseFault:
+    fault = DatabaseFault(f"{type(error).__name__} {getattr(error, 'sqlstate', '')}")
+    fault.__traceback__ = error.__traceback__
+    return fault
 
 
 async def open_pool(url: str) -> asyncpg.Pool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +13,9 @@ from netaclaw_chassis.errors import InvalidRequest
 T = TypeVar("T")
 
 MAX_RESPONSE_BYTES = 1024 * 1024
+_MAX_NUMBER = 2**31 - 1
+"""Of a place in a list, and of the narrowest column that one is compared with."""
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _ROOM = 8 * 1024
 """For the response's own fields beside its list."""
 
@@ -35,14 +38,21 @@ def read_token(token: str, scope: Sequence[str], kinds: Sequence[type]) -> list[
         return None
     try:
         found = json.loads(base64.urlsafe_b64decode(token.encode()))
-    except (ValueError, binascii.Error):
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or len(found) != len(kinds) + 1 or found[0] != list(scope):
         raise InvalidRequest([("page_token", "is not a token of this list")])
     cursor = found[1:]
-    if any(type(value) is not kind for value, kind in zip(cursor, kinds, strict=True)):
+    if any(type(value) is not kind or not _fits(value) for value, kind in zip(cursor, kinds, strict=True)):
         raise InvalidRequest([("page_token", "is not a token of this list")])
     return cursor
+
+
+def _fits(value: object) -> bool:
+    """Whether a column can be compared with it: tokens come back from clients, who may have made their own."""
+    if isinstance(value, int):
+        return 0 <= value <= _MAX_NUMBER
+    return isinstance(value, str) and "\0" not in value and not _HALF_CHARACTER.search(value)
 
 
 def chunks(ids: Iterable[str], sizes: Mapping[str, int], limit: int) -> Iterator[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,7 +25,8 @@ from netaclaw_store.codec import moment, storable
 from netaclaw_store.projection import ENDED
 from netaclaw_store.queries import SQL
 
-_JSON_NUL = "\\u0000"
+_JSON_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""NUL as JSON escapes it. Behind an odd number of backslashes the same letters are a text that speaks of it."""
 
 
 async def write_side_rows(
@@ -162,4 +164,4 @@ def _short(name: object, value: int, prefix: str) -> str:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False).replace(_JSON_NUL, "�")
+    return _JSON_NUL.sub(r"\1�", json.dumps(value, ensure_ascii=False))

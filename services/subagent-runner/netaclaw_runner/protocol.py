@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from netaclaw.subagent.v1 import envelope_pb2 as pb
+from netaclaw_agent.tools.results import clean
 
 PROTOCOL_VERSION = 1
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -23,6 +24,7 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 
 _MAX_RUN_ID = 200
 _BOM = "\ufeff"
+_HALF_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TYPE_IN_HEAD = re.compile(rb'"type"\s*:\s*"([a-z_]{1,40})"')
 _HEAD_BYTES = 200
 
@@ -146,7 +148,7 @@ def decode(data: bytes, table: Mapping[str, type[Message]]) -> Line:
     """Read one line against UP or DOWN. Raises Noise for all that is not a valid line, and nothing else.
 
     A carriage return at the end and a byte-order mark at the start are forgiven; unknown fields are ignored; of doubled
-    keys the last one counts.
+    keys the last one counts; halves of characters, which some languages leave where they cut a text, are replaced.
     """
     value = _parse(data)
     name, run_id = value.pop("type", None), value.get("runId")
@@ -182,10 +184,23 @@ def encode(run_id: str, message: Message) -> bytes:
 def _parse(data: bytes) -> dict[str, object]:
     try:
         value = json.loads(data.decode().removeprefix(_BOM), parse_constant=_refuse)
+        if _HALF_ESCAPE.search(data):
+            value = _whole(value)
     except (ValueError, RecursionError):  # also UnicodeDecodeError, JSONDecodeError, integers of thousands of digits
         raise Noise("not a JSON object") from None
     if not isinstance(value, dict):
         raise Noise("not a JSON object")
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """The value with strings that UTF-8 can hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else clean(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): _whole(item) for key, item in value.items()}
     return value
 
 

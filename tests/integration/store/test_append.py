@@ -248,7 +248,7 @@ async def test_every_task_state_is_stored_and_read_back(store: Store, state: s.S
         tool_call_id="call",
         parent_agent_id=turn.begun.agent.agent_id,
         batch_entry_id=new_id(),
-        result=s.SubagentFinalResult(final_output="out\0put"),
+        result=s.SubagentFinalResult(final_output="out\0put \\u0000"),
     )
     await turn.append(j.Write(subagent_task=write))
     row = dict((await store.query("SELECT * FROM subagent_session"))[0])
@@ -256,7 +256,7 @@ async def test_every_task_state_is_stored_and_read_back(store: Store, state: s.S
     assert (row["name"], row["source_type"], row["sort_order"]) == ("n�", "preset", 2)
     assert json.loads(row["token_usage"])["inputTokens"] == 11
     assert json.loads(row["tool_names"]) == ["read_file"]
-    assert json.loads(row["result_payload"])["final_output"] == "out�put"
+    assert json.loads(row["result_payload"])["final_output"] == "out�put \\u0000"
     assert row["started_at"].microsecond == 123456
     assert row["ended_at"] is None
     assert s.SubagentTask.FromString(row["task"]) == task

@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_store import embedded
@@ -64,6 +65,37 @@ async def test_a_cut_connection_is_replaced_without_a_word_to_readers(store: Sto
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     assert len(await store.tree(turn.session_id)) == 2
+
+
+@pytest.mark.parametrize("state", ["53100", "53200", "25006", "57014", "58030"])
+async def test_a_database_that_takes_no_work_is_unavailable_and_the_same_append_works_later(
+    store: Store, state: str
+) -> None:
+    turn = await store.new_turn()
+    await store.query(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION 'no space left in canary' USING ERRCODE = '{state}'; END $$"
+    )
+    await store.query("CREATE TRIGGER full_disk BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION refuse()")
+    request = turn.request(entry_write(turn.assistant(text("kept"))))
+    for call in (append(store, request), store.begin(turn.session_id, when_busy=WHEN_BUSY_ENQUEUE, request_id="r")):
+        async with refused(Reason.REASON_DATABASE_UNAVAILABLE) as errors:
+            await call
+        assert "canary" not in str(errors[0])
+    await store.query("DROP TRIGGER full_disk ON event")
+    await append(store, request)
+    assert len(await store.tree(turn.session_id)) == 2
+
+
+async def test_what_was_to_be_stored_stands_in_no_log(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    turn = await store.new_turn()
+    await store.query("ALTER TABLE entry ADD CONSTRAINT odd CHECK (search_text NOT LIKE '%canary%')")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await turn.append(entry_write(turn.assistant(text("the canary sings"))))
+    assert from_rpc(caught.value).reason == Reason.REASON_INTERNAL
+    logged = caplog.text + "".join(record.exc_text or "" for record in caplog.records)
+    assert "CheckViolationError 23514" in logged
+    assert "canary" not in logged
 
 
 async def test_a_migration_under_load_fails_no_call(store: Store) -> None:

@@ -45,6 +45,23 @@ def test_what_is_not_a_json_object_is_refused_in_words(text: str, words: str) ->
         parse_object(text)
 
 
+def test_what_is_packed_into_a_string_once_more_is_read() -> None:
+    assert parse_object(r'"{\"path\": \"a\"}"') == {"path": "a"}
+    packed = json.dumps({"tasks": json.dumps([{"goal": "[1]"}]), "names": '["a", "b"]', "text": "[1]"})
+    arguments = Arguments.parse(packed, ("tasks", "names", "text"))
+    assert [task.text("goal") for task in arguments.objects("tasks", ("goal",))] == ["[1]"]
+    assert arguments.texts("names") == ["a", "b"]
+    assert arguments.text("text") == "[1]", "a text stays a text"
+    mixed = Arguments.parse(json.dumps({"tasks": ['{"goal": "x"}', {"goal": "y"}]}), ("tasks",))
+    assert [task.text("goal") for task in mixed.objects("tasks", ("goal",))] == ["x", "y"]
+
+
+@pytest.mark.parametrize("packed", ['"[1]"', '"{"', r'"\"{}\""', '"{\\"n\\": NaN}"', r'"{\"a\": \"\\ud800\"}"'])
+def test_other_strings_stay_refused(packed: str) -> None:
+    with pytest.raises(ToolError, match="must be a JSON object, not a string"):
+        parse_object(packed)
+
+
 def test_blank_text_means_no_arguments() -> None:
     assert parse_object(" \n") == {}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis import calls
 from netaclaw_chassis.channel import connect
-from netaclaw_chassis.errors import CODES, InvalidRequest, NetaclawError, from_rpc
+from netaclaw_chassis.errors import CODES, InvalidRequest, NetaclawError, from_rpc, printable
 from netaclaw_chassis.server import GrpcServer, PortInUse
 
 CANARY = "canary-7f3a"
@@ -87,6 +89,23 @@ async def test_every_violation_is_named_in_one_answer() -> None:
     got = await fail(InvalidRequest([("content", "must not be empty"), ("session_id", "is not a UUID")]))
     assert got.code is grpc.StatusCode.INVALID_ARGUMENT
     assert [field for field, _ in got.violations] == ["content", "session_id"]
+
+
+@pytest.mark.parametrize("letter", ["x", "漢", "\0", "\n", "😀"])
+async def test_an_error_of_any_size_arrives_with_its_reason_and_the_first_violations(letter: str) -> None:
+    many = [(f"paths[{n}]", letter * 5000) for n in range(5000)]
+    sent = NetaclawError(
+        Reason.REASON_LIMIT_REACHED, letter * 5000, metadata={"limit": letter * 5000}, violations=many, retry_after=2
+    )
+    for method in ("/test/Unary", "/test/Stream"):
+        got = await fail(sent, method)
+        assert (got.reason, got.retry_after) == (Reason.REASON_LIMIT_REACHED, 2)
+        assert str(got).startswith(letter * 200)
+        assert got.metadata["limit"].startswith(letter * 50)
+        assert [field for field, _ in got.violations] == [f"paths[{n}]" for n in range(len(got.violations))]
+        assert got.violations[0][1].startswith(letter * 50)
+    words, details = printable(str(sent)), sent.details()
+    assert len(quote(words)) + len(base64.b64encode(details)) < 8192 - 512, "below what every peer takes"
 
 
 @pytest.mark.parametrize("method", ["/test/Unary", "/test/Stream"])

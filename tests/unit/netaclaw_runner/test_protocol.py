@@ -49,6 +49,13 @@ def _read(data: bytes) -> tuple[list[Line], list[bytes]]:
     return lines, noise
 
 
+def test_a_text_that_was_cut_inside_a_character_arrives() -> None:
+    cut = json.loads(r'"🚆 east \ud83d"')  # as languages with 16-bit characters cut
+    line = decode(_line(type="run_end", state=3, finalOutput=cut, diagnostics={cut: [cut]}), UP)
+    assert isinstance(line.message, pb.RunEnd)
+    assert line.message.final_output == "🚆 east �"
+
+
 def test_a_line_above_64_kib_arrives_whole_between_its_neighbours() -> None:
     lines, noise = _read(_ours((CASES / "worker-lines-01.jsonl").read_bytes()))
 
@@ -81,7 +88,6 @@ def test_prints_glued_torn_and_foreign_lines_are_noise_and_nothing_else_is() -> 
         b"\xff\xfe{}",
         '{"type":"token","runId":"r1","text":"x"}'.encode("utf-16"),
         b'{"type":"token","runId":"r1","text":"' + b"\xff" + b'"}',
-        b'{"type":"token","runId":"r1","text":"\\ud800"}',
         b'{"type":"run_start","runId":"r1","protocolVersion":NaN,"pid":1}',
         b'{"type":"run_start","runId":"r1","protocolVersion":1,"pid":' + b"9" * 5000 + b"}",
         b'{"type":"token","runId":"r1","text":' + b"[" * 100_000 + b"]" * 100_000 + b"}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from datetime import UTC, datetime
 from importlib import resources
@@ -16,7 +18,7 @@ from netaclaw.agent.v1 import agent_pb2 as a
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw_chassis import settings as chassis_settings
 from netaclaw_chassis.errors import InvalidRequest
-from netaclaw_store import codec, migrations, pages
+from netaclaw_store import codec, migrations, pages, side_rows
 from netaclaw_store.agent_rules import apply_mask, check_agent
 from netaclaw_store.embedded_home import Account, socket_dir
 from netaclaw_store.queries import SQL, parse
@@ -49,6 +51,17 @@ def test_a_title_is_one_short_line_of_the_first_message(content: str, title: str
     assert codec.title_from(content) == title
 
 
+@given(st.text(st.sampled_from('\\\0u0{}"é'), max_size=30))
+def test_json_for_a_column_holds_every_text_and_no_nul(text: str) -> None:
+    kept = side_rows._json({"text": text})
+    assert json.loads(kept) == {"text": text.replace("\0", "�")}
+
+
+def test_a_text_that_speaks_of_escapes_is_no_escape() -> None:
+    kept = side_rows._json([r"\u0000", r"a\\u0000", "\\\0"])
+    assert json.loads(kept) == [r"\u0000", r"a\\u0000", "\\�"]
+
+
 def test_a_page_token_continues_its_own_list_only() -> None:
     token = pages.write_token(("tree", "s"), 7)
     assert pages.read_token(token, ("tree", "s"), (int,)) == [7]
@@ -56,6 +69,27 @@ def test_a_page_token_continues_its_own_list_only() -> None:
     for scope, kinds in ((("tree", "t"), (int,)), (("tree", "s"), (str,)), (("tree", "s"), (int, int))):
         with pytest.raises(InvalidRequest):
             pages.read_token(token, scope, kinds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[["tree"],{2**31}]',
+        '[["tree"],-1]',
+        '[["tree"],true]',
+        f'[["tree"],{"9" * 5000}]',
+        '[["tree"],"a\\u0000b"]',
+        '[["tree"],"\\ud800"]',
+        "[" * 100_000,
+        "é",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_page_token_that_no_list_gave_out_is_refused(text: str) -> None:
+    for token in (base64.urlsafe_b64encode(text.encode()).decode(), text):
+        for kind in (int, str):
+            with pytest.raises(InvalidRequest):
+                pages.read_token(token, ("tree",), (kind,))
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40))

@@ -107,7 +107,7 @@ class BatchJournal:
     @property
     def lost(self) -> bool:
         """Whether nothing more can be written here."""
-        return self._scope.writer.sealed
+        return self._scope.writer.failed
 
     async def begin(self, tasks: Sequence[SubagentTask]) -> None:
         """Commit the batch with its tasks: before this, nobody hears of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ CONTEXT_SHARE = 0.25
 """Of the parent's free context, what the summaries of its delegations may take."""
 BYTES_PER_TOKEN = 3
 """A cautious guess for every language: a Chinese character is three bytes and about one token."""
+
+_OWN_MARK = re.compile(r"^(?=[ \t]*(#+[ \t]*Task \d|Task id:))", re.IGNORECASE | re.MULTILINE)
 
 
 def preview(text: str) -> str:
@@ -66,11 +69,16 @@ def report_text(tasks: Sequence[SubagentTask], budget: int) -> str:
         state = SubagentTaskState.Name(task.state).removeprefix("SUBAGENT_TASK_STATE_")
         lines = [f"## Task {number} of {len(tasks)}: {task.name} [{state}]", f"Task id: {task.task_id}"]
         if task.error:
-            lines.append(f"Error: {task.error}")
+            lines.append(_quoted(f"Error: {task.error}"))
         if text:
-            lines.append(_cut(text, share) if task.summary else f"Partial text: {_cut(text, share)}")
+            lines.append(_quoted(_cut(text, share) if task.summary else f"Partial text: {_cut(text, share)}"))
         sections.append("\n".join(lines))
     return "\n\n".join(sections)
+
+
+def _quoted(text: str) -> str:
+    """A subagent's words, in which nothing looks like the beginning of another task's section."""
+    return _OWN_MARK.sub("> ", text)
 
 
 def _shares(sizes: Sequence[int], budget: int) -> list[int]:

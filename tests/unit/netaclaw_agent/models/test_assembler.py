@@ -11,7 +11,7 @@ import pytest
 from netaclaw.session.v1.entry_pb2 import FinishReason, Message, ToolCallState
 from netaclaw_agent.loop import calls_of, text_of
 from netaclaw_agent.model import ModelError, TextDelta, ThinkingDelta
-from netaclaw_agent.models.assembler import Delta, MessageAssembler
+from netaclaw_agent.models.assembler import MAX_CALLS, Delta, MessageAssembler
 from netaclaw_agent.models.openai_stream import OpenAIReader
 from netaclaw_agent.models.reply import Reply
 from netaclaw_agent.models.think_tags import ThinkTags
@@ -267,6 +267,48 @@ def test_arguments_that_come_as_an_object_become_text() -> None:
 def test_a_call_without_any_name_is_an_error_not_a_silent_loss() -> None:
     with pytest.raises(ModelError, match="without a name"):
         assemble(chunk({"content": "I will look."}), fragment(0, "{}", id="x"))
+
+
+@pytest.mark.parametrize("phantom", [{}, {"id": "call_2", "name": ""}, {"id": "", "name": " ", "arguments": ""}])
+def test_a_fragment_that_asks_for_nothing_is_no_call(phantom: dict[str, Any]) -> None:
+    message, _ = assemble(fragment(0, "{}", id="x", name="f"), fragment(1, **phantom), chunk({}, "tool_calls"))
+    assert called(message) == [("f", "{}")]
+    message, _ = assemble(chunk({"content": "Done."}), fragment(0), chunk({}, "stop"))
+    assert (text_of(message), called(message)) == ("Done.", [])
+
+
+def test_an_answer_has_a_bounded_number_of_calls_with_names_of_bounded_length() -> None:
+    calls = [fragment(n, "{}", id=f"x{n}", name=" f" + "f" * 1000) for n in range(MAX_CALLS)]
+    message, _ = assemble(*calls)
+    assert called(message) == [("f" * 200, "{}")] * MAX_CALLS
+    with pytest.raises(ModelError, match="more than 1000 calls") as caught:
+        assemble(*calls, fragment(MAX_CALLS, "{}", id="more", name="f"))
+    assert (caught.value.reason, caught.value.retryable) == ("LIMIT_REACHED", False)
+
+
+@pytest.mark.parametrize(("first", "second"), [("0", "1"), (0.0, 1.0), (-1, -2)])
+def test_an_index_counts_however_it_is_written(first: Any, second: Any) -> None:
+    message, _ = assemble(
+        fragment(first, "", id="x", name="f"),
+        fragment(second, "", id="y", name="g"),
+        fragment(first, '{"a":'),
+        fragment(second, '{"b":'),
+        fragment(first, "1}"),
+        fragment(second, "2}"),
+    )
+    assert called(message) == [("f", '{"a":1}'), ("g", '{"b":2}')]
+
+
+def test_the_first_choice_is_read_wherever_it_stands_with_its_usage() -> None:
+    ours = {"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop", "usage": {"completion_tokens": 4}}
+    message, _ = assemble({"choices": [None, {"index": 1, "delta": {"content": "other"}}, ours]})
+    assert (text_of(message), message.usage.output_tokens) == ("ok", 4)
+
+
+def test_bytes_that_are_no_utf8_are_replaced_and_the_answer_goes_on() -> None:
+    events = [b'data: {"choices":[{"delta":{"content":"%s"}}]}\n\n' % text for text in (b"a\xffb", b"\xe6\x9d", b"c")]
+    message, _ = assemble_bytes([*events, b"data: [DONE]\n\n"])
+    assert text_of(message) == "a�b�c"
 
 
 def test_a_length_cut_drops_the_broken_call_and_keeps_text_and_whole_calls() -> None:

@@ -235,7 +235,14 @@ async def test_http_errors_are_typed_and_echo_nothing(
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"), [("7", 7.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)]
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        ("", None),
+        ("soon", None),
+        ("Wed, 21 Oct 2015 07:28:00 +9999999999999999", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+    ],
 )
 async def test_the_wait_that_a_provider_asks_for_is_kept(
     server: FakeOpenAI, model: OpenAIModel, value: str, seconds: float | None
