@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import grpc
 
 from netaclaw_gateway.identity import Gate
-from netaclaw_gateway.onward import onward_metadata
+from netaclaw_gateway.onward import onward_metadata, onward_timeout
 from netaclaw_gateway.upstreams import Routes, Upstream, shutting_down, unreachable
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Bridge(grpc.GenericRpcHandler):
             caller = await self._gate.admit(_credential(received), _address(context.peer()))
             metadata = onward_metadata(received, caller.metadata())
             start: Any = upstream.channel.unary_stream(method)
-            call = start(request, timeout=context.time_remaining(), metadata=metadata)
+            call = start(request, timeout=onward_timeout(context.time_remaining()), metadata=metadata)
             self._calls.add(call)
             headers = _Headers(call, context)
             try:
