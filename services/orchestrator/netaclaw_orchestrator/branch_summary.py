@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
@@ -64,7 +65,7 @@ class BranchSummaries:
         if not branch:
             return None
         try:
-            model = self._models.get(await self.model_name(owner_id, session.agent_id))
+            model = self._models.get(await self.model_name(owner_id, session, old_path))
         except ModelError as error:
             raise _no_summary(str(error), error.reason) from error
         call = sum_up(branch, model.context_window, instructions, system=SYSTEM)
@@ -121,14 +122,21 @@ class BranchSummaries:
         await self._contents.fill(owner_id, session_id, entries)
         return entries
 
-    async def model_name(self, owner_id: str, agent_id: str) -> str:
-        """The model of an agent; empty: the default one."""
-        if not agent_id:
-            return ""
-        with translated():
-            request = GetAgentRequest(agent_id=agent_id)
-            found = await self._agents.GetAgent(request, metadata=calls.outgoing(owner_id))
-        return found.agent.model
+    async def model_name(self, owner_id: str, session: Session, path: Sequence[Entry]) -> str:
+        """The model of the session's agent, else of the one that answered last.
+
+        Empty: the default one, also where those agents are gone.
+        """
+        answered = next((entry.assistant.agent_id for entry in reversed(path) if entry.assistant.agent_id), "")
+        for agent_id in filter(None, (session.agent_id, answered)):
+            try:
+                with translated():
+                    request = GetAgentRequest(agent_id=agent_id)
+                    return (await self._agents.GetAgent(request, metadata=calls.outgoing(owner_id))).agent.model
+            except NetaclawError as error:
+                if error.reason != Reason.REASON_AGENT_NOT_FOUND:
+                    raise
+        return ""
 
 
 def _no_summary(message: str, reason: str = "MODEL_UNAVAILABLE") -> NetaclawError:
