@@ -108,7 +108,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             questions=questions,
             admission=admission,
         )
-        tools = ToolServicer(agents, delegation)
+        tools = ToolServicer(agents, models, delegation)
         servicers = _servicers(chat, commands, tools)
         server = GrpcServer(settings.host, settings.port, servicers, service_token=token, link=link)
         await _listen(server)
