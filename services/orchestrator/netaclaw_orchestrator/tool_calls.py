@@ -60,7 +60,6 @@ class ToolCalls:
         )
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
-        context.host.on_output = self._streamed
         self._own_handlers: dict[str, Handler] = {
             READ_RESULT: self._read_result,
             TODO_WRITE: self._write_todos,
@@ -125,7 +124,7 @@ class ToolCalls:
         own = self._own_handlers.get(manifest.tool_name)
         if own is not None:
             return own
-        return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
+        return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._run_in_host
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
         groups: list[list[ToolCallPart]] = []
@@ -248,10 +247,12 @@ class ToolCalls:
         await self._completed(anchor, ended)
         return ended
 
+    async def _run_in_host(self, call: ToolCallPart) -> ToolResult:
+        return await self._context.host.run(call, lambda text: self._streamed(call.call_id, text))
+
     def _streamed(self, call_id: str, text: str) -> None:
         """Show a stretch of a running tool's output."""
-        if self._anchor is None or call_id not in self._anchor.open_calls:  # a subagent's, shown with its result
-            return
+        assert self._anchor is not None
         offset = self._output_bytes.get(call_id, 0)
         self._output_bytes[call_id] = offset + len(text.encode())
         shown = ToolResultStreamed(call_id=call_id, offset=offset, text=text)

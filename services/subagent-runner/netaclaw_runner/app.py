@@ -39,7 +39,9 @@ async def open_app(
     """
     token, link = settings.service_token, load(settings.link)
     check_exposure(settings.host, token, link, "NETACLAW_RUNNER_HOST")
-    limits = limits or Limits(hold_s=settings.lease_seconds + ATTACH_GRACE_S)
+    limits = limits or Limits(
+        hold_s=settings.lease_seconds + ATTACH_GRACE_S, compaction_threshold=settings.compaction_threshold
+    )
     async with AsyncExitStack() as stack:
         if launcher is None:
             launcher = await _launcher(stack)

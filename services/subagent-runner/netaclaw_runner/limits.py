@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netaclaw_agent.compaction import THRESHOLD
 from netaclaw_runner.protocol import MAX_LINE_BYTES
 
 
@@ -49,6 +50,8 @@ class Limits:
     transcript_bytes: int = 32 * 1024 * 1024
     """All messages of a child's transcript."""
     child_log_bytes: int = 64 * 1024
+    compaction_threshold: float = THRESHOLD
+    """Part of a model's window from which on a child's context is compacted; 0: only after an overflow."""
     waiting_calls: int = 256
     """Calls that wait in one tool host."""
     tool_calls: int = 10_000

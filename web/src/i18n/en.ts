@@ -155,6 +155,7 @@ export const en = {
       tool_call: "called",
       tool_result: "result",
       proxy_tool_call: "asked the main process",
+      compaction: "summed up its context",
       run_end: "ended",
       run_error: "failed",
     },

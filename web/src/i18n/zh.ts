@@ -157,6 +157,7 @@ export const zh: typeof en = {
       tool_call: "调用",
       tool_result: "结果",
       proxy_tool_call: "请求主进程",
+      compaction: "压缩上下文",
       run_end: "结束",
       run_error: "失败",
     },

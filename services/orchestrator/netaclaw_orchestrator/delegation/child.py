@@ -39,6 +39,7 @@ from netaclaw.subagent.v1.runner_service_pb2 import (
     AttachResponse,
     AttachTarget,
     RunCommand,
+    RunCompaction,
     RunEnded,
     RunEvent,
     RunRequest,
@@ -53,6 +54,7 @@ from netaclaw_orchestrator.delegation.budget import Allowance, BatchSpent
 from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_early
 from netaclaw_orchestrator.delegation.proxied import ProxiedCalls
+from netaclaw_orchestrator.delegation.report import preview
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 
 if TYPE_CHECKING:  # a batch makes its children
@@ -66,6 +68,8 @@ GONE_TIMEOUT_S = 10.0
 
 LIVE = frozenset({"stream_start", "stream_delta", "usage", "tool_output"})
 """Shown at once, and so not before the steps that came earlier are committed. The steps wait for none of each other."""
+COMPACTION = "compaction"
+"""Type of the step that tells of one."""
 MAX_UNWRITTEN = 64
 """Steps of one child that wait for their commit; then its stream is not read on."""
 
@@ -90,6 +94,8 @@ class Child:
         self._unwritten: list[asyncio.Future[None]] = []
         self._output_bytes: dict[str, int] = {}
         self._attempt = 0
+        self._compactions = 0
+        """How many of the run's are written."""
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
         self.gone = asyncio.Event()
@@ -102,6 +108,7 @@ class Child:
             report=self._report,
             written=self._steps_written,
             command=self._command,
+            shown=self._show_output,
         )
 
     @property
@@ -112,6 +119,7 @@ class Child:
     def recover(self, steps: Sequence[ProcessEvent]) -> None:
         """Take over from a dead owner, given all steps of the task that it had committed."""
         self._left_behind = True
+        self._compactions = sum(step.type == COMPACTION for step in steps)
         self._steps.recover(steps, self._scope.questions.undecided(self.task.task_id))
 
     def note_written(self, done: asyncio.Future[None]) -> None:
@@ -211,6 +219,7 @@ class Child:
     async def _begin_again(self) -> None:
         """Its runner has nothing of it any more: it runs from its beginning. What it did and cost stays known."""
         self.task.earlier_usage.CopyFrom(self.task.usage)
+        self._compactions = 0
         self._steps.end_lost()
         self._proxied.close_questions()
         await self._follow(await self._begin())
@@ -309,6 +318,13 @@ class Child:
         written = self._journal.record(self.task.task_id, transcript.n, transcript.message, is_last=first)
         self._unwritten.append(written)
 
+    def _on_compaction(self, made: RunCompaction) -> None:
+        if made.n <= self._compactions:
+            return  # known from an earlier owner
+        self._compactions = made.n
+        words = preview(made.error or made.summary)
+        self._report(ProcessEvent(type=COMPACTION, content=words, is_error=bool(made.error)))
+
     def _on_tool_call(self, call: ToolCallLine) -> None:
         self._steps.begin_local(call)
 
@@ -316,10 +332,12 @@ class Child:
         self._steps.end(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
 
     def _on_tool_output(self, output: ToolOutput) -> None:
-        offset = self._output_bytes.get(output.call_id, 0)
-        self._output_bytes[output.call_id] = offset + len(output.text.encode())
-        shown = ToolResultStreamed(call_id=output.call_id, offset=offset, text=output.text)
-        self._live(tool_result_streamed=shown)
+        self._show_output(output.call_id, output.text)
+
+    def _show_output(self, call_id: str, text: str) -> None:
+        offset = self._output_bytes.get(call_id, 0)
+        self._output_bytes[call_id] = offset + len(text.encode())
+        self._live(tool_result_streamed=ToolResultStreamed(call_id=call_id, offset=offset, text=text))
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
         await self._proxied.begin(call)

@@ -36,8 +36,10 @@ class ProxiedCalls:
         report: Callable[[], None],
         written: Callable[[], Awaitable[None]],
         command: Callable[[RunCommand], Awaitable[None]],
+        shown: Callable[[str, str], None],
     ) -> None:
-        """`report` has the task's state written, `written` waits for all steps so far, `command` tells the run."""
+        """`report` has the task's state written, `written` waits for all steps so far, `command` tells the run, `shown`
+        is told a call's id and a stretch of its output."""
         self._scope = scope
         self._agent = plan.agent
         self._task = task
@@ -45,6 +47,7 @@ class ProxiedCalls:
         self._report = report
         self._written = written
         self._command = command
+        self._shown = shown
         self._running: set[asyncio.Task[None]] = set()
         self._asking = 0
         self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
@@ -127,4 +130,7 @@ class ProxiedCalls:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
         proxied = route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
-        return self._scope.host.run if proxied and manifest.needs_workspace else None
+        return self._run_in_host if proxied and manifest.needs_workspace else None
+
+    async def _run_in_host(self, call: ToolCallPart) -> ToolResult:
+        return await self._scope.host.run(call, lambda text: self._shown(call.call_id, text))

@@ -38,7 +38,7 @@ class RunRequest(_message.Message):
     def __init__(self, start: _Optional[_Union[_envelope_pb2.SubagentTaskEnvelope, _Mapping]] = ..., command: _Optional[_Union[RunCommand, _Mapping]] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("event_no", "started", "stream_start", "stream_delta", "message", "usage", "tool_call", "tool_result", "proxy_tool_call", "steer_taken", "ended", "tool_output")
+    __slots__ = ("event_no", "started", "stream_start", "stream_delta", "message", "usage", "tool_call", "tool_result", "proxy_tool_call", "steer_taken", "ended", "tool_output", "compaction")
     EVENT_NO_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     STREAM_START_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class RunEvent(_message.Message):
     STEER_TAKEN_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     TOOL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    COMPACTION_FIELD_NUMBER: _ClassVar[int]
     event_no: int
     started: WorkerStarted
     stream_start: RunStreamStart
@@ -63,7 +64,22 @@ class RunEvent(_message.Message):
     steer_taken: _envelope_pb2.SteerTaken
     ended: RunEnded
     tool_output: _envelope_pb2.ToolOutput
-    def __init__(self, event_no: _Optional[int] = ..., started: _Optional[_Union[WorkerStarted, _Mapping]] = ..., stream_start: _Optional[_Union[RunStreamStart, _Mapping]] = ..., stream_delta: _Optional[_Union[_event_pb2.AssistantStreamDelta, _Mapping]] = ..., message: _Optional[_Union[TranscriptMessage, _Mapping]] = ..., usage: _Optional[_Union[_envelope_pb2.ModelCallUsage, _Mapping]] = ..., tool_call: _Optional[_Union[_envelope_pb2.ToolCall, _Mapping]] = ..., tool_result: _Optional[_Union[_envelope_pb2.ToolResultLine, _Mapping]] = ..., proxy_tool_call: _Optional[_Union[_envelope_pb2.ProxyToolCall, _Mapping]] = ..., steer_taken: _Optional[_Union[_envelope_pb2.SteerTaken, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., tool_output: _Optional[_Union[_envelope_pb2.ToolOutput, _Mapping]] = ...) -> None: ...
+    compaction: RunCompaction
+    def __init__(self, event_no: _Optional[int] = ..., started: _Optional[_Union[WorkerStarted, _Mapping]] = ..., stream_start: _Optional[_Union[RunStreamStart, _Mapping]] = ..., stream_delta: _Optional[_Union[_event_pb2.AssistantStreamDelta, _Mapping]] = ..., message: _Optional[_Union[TranscriptMessage, _Mapping]] = ..., usage: _Optional[_Union[_envelope_pb2.ModelCallUsage, _Mapping]] = ..., tool_call: _Optional[_Union[_envelope_pb2.ToolCall, _Mapping]] = ..., tool_result: _Optional[_Union[_envelope_pb2.ToolResultLine, _Mapping]] = ..., proxy_tool_call: _Optional[_Union[_envelope_pb2.ProxyToolCall, _Mapping]] = ..., steer_taken: _Optional[_Union[_envelope_pb2.SteerTaken, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., tool_output: _Optional[_Union[_envelope_pb2.ToolOutput, _Mapping]] = ..., compaction: _Optional[_Union[RunCompaction, _Mapping]] = ...) -> None: ...
+
+class RunCompaction(_message.Message):
+    __slots__ = ("n", "summary", "tokens_before", "tokens_after", "error")
+    N_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    summary: str
+    tokens_before: int
+    tokens_after: int
+    error: str
+    def __init__(self, n: _Optional[int] = ..., summary: _Optional[str] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class WorkerStarted(_message.Message):
     __slots__ = ("pid", "sandbox_in_force", "sandbox_missing", "model")
