@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +84,9 @@ class PageSuite:
 
 
 @contextmanager
-def page_suite(directory: Path) -> Iterator[PageSuite]:
-    """The suite on a workspace with a few files, its model a server of ours."""
+def page_suite(directory: Path, answers: Mapping[str, str] | None = None) -> Iterator[PageSuite]:
+    """The suite on a workspace with a few files, its model a server of ours. `answers`: texts for requests that hold a
+    word."""
     workspace = directory / "files"
     workspace.mkdir()
     for n in range(12):
@@ -93,7 +94,8 @@ def page_suite(directory: Path) -> Iterator[PageSuite]:
     background = Background()
     event = asyncio.Event()
     halves = Reply([Text("This answer **begins** "), Wait(event), Text("and ends.")])
-    fake = FakeOpenAI(ScriptedRule({**SPECIAL_GOALS, WAITING: halves, "HOSTILE": Reply([Text(HOSTILE)])}))
+    texts = {word: Reply([Text(text)]) for word, text in {"HOSTILE": HOSTILE, **(answers or {})}.items()}
+    fake = FakeOpenAI(ScriptedRule({**SPECIAL_GOALS, WAITING: halves, **texts}))
     base_url = background.run(fake.start)
     environment = {**os.environ, "NETACLAW_OPENAI_BASE_URL": base_url, "NETACLAW_OPENAI_API_KEY": "for-tests"}
     command = [sys.executable, "-m", "netaclaw_cli", "up", "--envoy", "--quiet", "--port", "0"]

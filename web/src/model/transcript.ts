@@ -103,6 +103,8 @@ export interface Blocks {
   readonly text: string;
   /** The stored whole of a text that is longer than its part. */
   readonly contentId: string;
+  /** Of the whole, when contentId is set. */
+  readonly sizeBytes: bigint;
 }
 
 /** Tools that have a card of their own. */
@@ -113,15 +115,17 @@ export function blocksOf(body: AssistantBody, hasCard: (callId: string) => boole
   const texts: string[] = [];
   const thoughts: string[] = [];
   let contentId = "";
+  let sizeBytes = 0n;
   for (const { part } of body.parts) {
     if (part.case === "text") {
       texts.push(part.value.text);
       contentId ||= part.value.contentId;
+      sizeBytes ||= part.value.sizeBytes;
     } else if (part.case === "thinking") thoughts.push(part.value.text);
     else if (part.case === "toolCall" && !(OWN_CARDS.has(part.value.toolName) && hasCard(part.value.callId)))
       calls.push(part.value);
   }
-  return { todos: body.todos, calls, thinking: thoughts.join("\n\n"), text: texts.join(""), contentId };
+  return { todos: body.todos, calls, thinking: thoughts.join("\n\n"), text: texts.join(""), contentId, sizeBytes };
 }
 
 /** The first line of what an entry says, for lists. */

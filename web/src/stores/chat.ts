@@ -17,13 +17,7 @@ import { isOpen, taskWord } from "../model/states";
 import { cardsOf, treeOf } from "../model/transcript";
 import { useNotices } from "./notices";
 import { useSessions } from "./sessions";
-
-/** A message that was sent while a turn was running, until it is taken in. */
-export interface Waiting {
-  readonly requestId: string;
-  readonly text: string;
-  readonly state: "sending" | "queued" | "missed";
-}
+import { type Waiting, withReceipt, withStored } from "./waiting";
 
 type Listener = (change: StoreChange) => void;
 
@@ -51,6 +45,7 @@ export const useChat = defineStore("chat", () => {
   const runningTurnId = ref("");
   /** Entry to continue from; empty: the leaf. */
   const from = ref("");
+  const treeOpen = ref(false);
   /** When something last came for a task, in milliseconds since 1970. */
   const heard = shallowReactive(new Map<string, number>());
   const listeners = new Set<Listener>();
@@ -77,6 +72,7 @@ export const useChat = defineStore("chat", () => {
     open?.close();
     open = undefined;
     for (const map of [containers.entries, containers.drafts, containers.toolOutputs, heard]) map.clear();
+    treeOpen.value = false;
     sessionId.value = leafEntryId.value = from.value = compactionError.value = runningTurnId.value = "";
     session.value = tokens.value = failure.value = undefined;
     waiting.value = [];
@@ -90,7 +86,10 @@ export const useChat = defineStore("chat", () => {
     leafEntryId.value = store.view.leafEntryId;
     session.value = store.view.session;
     tokens.value = store.view.tokens;
-    if (change.kind === "reset") runningTurnId.value = store.view.session.runningTurnId;
+    if (change.kind === "reset") {
+      runningTurnId.value = store.view.session.runningTurnId;
+      waiting.value = withStored(waiting.value, store.view.queued);
+    }
     if (change.kind === "event") {
       const { event, taskId } = change.event;
       if (taskId) heard.set(taskId, Date.now());
@@ -130,10 +129,17 @@ export const useChat = defineStore("chat", () => {
   }
 
   function receipt(requestId: string, state: ReceiptState): void {
-    const word = state === ReceiptState.QUEUED ? "queued" : state === ReceiptState.MISSED ? "missed" : undefined;
-    waiting.value = waiting.value.flatMap((message) =>
-      message.requestId !== requestId ? [message] : word ? [{ ...message, state: word }] : [],
-    );
+    const known = waiting.value.some((message) => message.requestId === requestId);
+    if (!known && state === ReceiptState.QUEUED) void readWaiting(); // sent from elsewhere: its words are in the store
+    waiting.value = withReceipt(waiting.value, requestId, state);
+  }
+
+  async function readWaiting(): Promise<void> {
+    const { queuedMessages, session } = await client.sessions.getSessionTree({
+      sessionId: sessionId.value,
+      pageSize: 1,
+    });
+    if (session?.sessionId === sessionId.value) waiting.value = withStored(waiting.value, queuedMessages);
   }
 
   /** Send a message; a running turn is steered or waited for. False when it was not accepted. */
@@ -174,8 +180,18 @@ export const useChat = defineStore("chat", () => {
     stoppingTasks.value = rest;
   }
 
-  async function switchTo(leaf: string): Promise<void> {
-    await notices.attempt(() => client.commands.switchLeaf({ sessionId: sessionId.value, leafEntryId: leaf }));
+  /** Show another branch; with instructions, or "", the one that is left is summarised. */
+  async function switchTo(leaf: string, instructions?: string): Promise<boolean> {
+    const summary = instructions === undefined ? {} : { summarize: true, instructions };
+    const request = { sessionId: sessionId.value, leafEntryId: leaf, ...summary };
+    return notices.attempt(() => client.commands.switchLeaf(request));
+  }
+
+  /** Read the session again, after it could not be had. */
+  async function reload(): Promise<void> {
+    const id = sessionId.value;
+    leave();
+    await show(id);
   }
 
   function draftOf(entryId: string, taskId = ""): Draft | undefined {
@@ -207,9 +223,10 @@ export const useChat = defineStore("chat", () => {
       stopping,
       sending,
       from,
+      treeOpen,
       heard,
     },
     ...{ stoppingTasks, compacting, compactionError, tree, running, openQuestions, runningTasks },
-    ...{ show, leave, send, retract, forgetWaiting, stop, stopTask, switchTo, draftOf, onChange },
+    ...{ show, leave, send, retract, forgetWaiting, stop, stopTask, switchTo, reload, draftOf, onChange },
   };
 });
