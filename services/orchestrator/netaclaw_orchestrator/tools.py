@@ -75,5 +75,7 @@ class ToolServicer(ToolServiceServicer):
 
 
 def _diagnostic(route: ToolRuntimeRoute, message: str) -> ToolDiagnostic:
-    fix = f"change {route.policy_sources[0]}" if route.policy_sources else ""
+    settings = (each for each in route.policy_sources if each != "scene")  # what a tool is for, nobody changes
+    source = next(settings, "")
+    fix = f"change {source}" if source else ""
     return ToolDiagnostic(tool_name=route.tool_name, message=message, fix=fix)

@@ -68,6 +68,7 @@ export const en = {
     interrupted: "Interrupted: its process died. What was written is kept.",
     cancelled: "Stopped.",
     failedTurn: "This answer failed.",
+    again: "Try again",
     retried: "Attempt {n}",
     summary: "Summary of the branch that was left",
     prompts: {
@@ -108,7 +109,7 @@ export const en = {
       refused: "refused",
       cancelled: "cancelled",
       inDoubt: "in doubt",
-      unknown: "unknown",
+      unknown: "failed (unknown state)",
     },
   },
   batch: {
@@ -148,7 +149,7 @@ export const en = {
       failed: "failed",
       cancelled: "cancelled",
       inDoubt: "in doubt",
-      unknown: "unknown",
+      unknown: "failed (unknown state)",
     },
     step: {
       run_start: "started",
@@ -161,14 +162,14 @@ export const en = {
   },
   clarify: {
     question: "The agent asks",
-    approval: "The agent asks to run {tool}",
+    approval: "{agent} asks to run {tool}",
     answer: "Your answer",
     send: "Answer",
     left: "{time} left",
     allow: "Allow",
     deny: "Deny",
     always: "Always allow",
-    answered: "Answered: {answer}",
+    answered: "Answered:",
     expired: "Nobody answered in time.",
     closed: "Closed without an answer.",
     back: "A question waits for you",

@@ -70,6 +70,7 @@ export const zh: typeof en = {
     interrupted: "已中断：其进程已终止，已写内容得到保留。",
     cancelled: "已停止。",
     failedTurn: "此次回答失败。",
+    again: "再试一次",
     retried: "第 {n} 次尝试",
     summary: "离开的分支的摘要",
     prompts: {
@@ -110,7 +111,7 @@ export const zh: typeof en = {
       refused: "被拒绝",
       cancelled: "已取消",
       inDoubt: "结果不明",
-      unknown: "未知",
+      unknown: "失败（未知状态）",
     },
   },
   batch: {
@@ -150,7 +151,7 @@ export const zh: typeof en = {
       failed: "失败",
       cancelled: "已取消",
       inDoubt: "结果不明",
-      unknown: "未知",
+      unknown: "失败（未知状态）",
     },
     step: {
       run_start: "开始",
@@ -163,14 +164,14 @@ export const zh: typeof en = {
   },
   clarify: {
     question: "智能体提问",
-    approval: "智能体请求运行 {tool}",
+    approval: "{agent}请求运行 {tool}",
     answer: "你的回答",
     send: "回答",
     left: "剩余 {time}",
     allow: "允许",
     deny: "拒绝",
     always: "始终允许",
-    answered: "已回答：{answer}",
+    answered: "已回答：",
     expired: "无人及时回答。",
     closed: "未回答即关闭。",
     back: "有一个问题等你回答",
