@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
+from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.browser.page_suite import PageSuite, begin, page_suite, session_of, turn
+from tests.browser.page_suite import PageSuite, begin, session_of, turn
+from tests.fakes.openai_server import Reply, Text
 
 MOST_BYTES = 300_000
 """A first visit loads less than this, code highlighting and mathematics not among it."""
@@ -30,28 +29,9 @@ $$
 """
 
 
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSuite]:
-    with page_suite(tmp_path_factory.mktemp("reading"), {"READING": READING}) as running:
-        yield running
-
-
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser of its own, in which nothing may break a policy or throw."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    wrong: list[str] = []
-    context.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    context.on("weberror", lambda error: wrong.append(str(error.error)))
-    yield context
-    context.close()
-    assert wrong == []
-
-
-@pytest.fixture
-def tab(context: BrowserContext) -> Page:
-    return context.new_page()
+@pytest.fixture(autouse=True)
+def reading(suite: PageSuite) -> None:
+    suite.model.special["READING"] = Reply([Text(READING)])
 
 
 def test_code_and_mathematics_are_drawn_under_the_policy_and_ask_no_other_site(tab: Page, suite: PageSuite) -> None:
@@ -70,6 +50,7 @@ def test_code_and_mathematics_are_drawn_under_the_policy_and_ask_no_other_site(t
 
 
 def test_code_and_tables_are_copied_as_they_stand(tab: Page, suite: PageSuite) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     begin(tab, suite)
     turn(tab, "READING")
     tab.locator(".code button.copy").click()

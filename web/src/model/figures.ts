@@ -9,13 +9,23 @@ export function millis(stamp: Stamp | undefined): number | undefined {
   return stamp ? Number(stamp.seconds) * 1000 + stamp.nanos / 1e6 : undefined;
 }
 
-/** `0.4 s`, `14 s`, `2 min 05 s`. */
-export function duration(ms: number): string {
+const UNITS: Readonly<Record<string, readonly [string, string, string, string]>> = {
+  en: ["s", "min", "h", "d"],
+  "zh-CN": ["秒", "分", "小时", "天"],
+};
+
+/** `0.4 s`, `14 s`, `2 min 05 s`, `3 h 20 min`, `2 d 4 h`, in the words of a language. */
+export function duration(ms: number, language: string): string {
+  const [second, minute, hour, day] = UNITS[language] ?? UNITS.en!;
   const seconds = Math.max(0, ms) / 1000;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 10) return `${seconds.toFixed(1)} ${second}`;
+  if (seconds < 60) return `${Math.round(seconds)} ${second}`;
   const whole = Math.round(seconds);
-  return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+  const two = (n: number) => String(n).padStart(2, "0");
+  if (whole < 3600) return `${Math.floor(whole / 60)} ${minute} ${two(whole % 60)} ${second}`;
+  const hours = Math.floor(whole / 3600);
+  if (hours < 48) return `${hours} ${hour} ${two(Math.floor(whole / 60) % 60)} ${minute}`;
+  return `${Math.floor(hours / 24)} ${day} ${hours % 24} ${hour}`;
 }
 
 /** Making a formatter takes longer than all its work on a page. */

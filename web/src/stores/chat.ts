@@ -16,7 +16,6 @@ import { client, feed } from "../connection";
 import { isOpen, taskWord } from "../model/states";
 import { cardsOf, treeOf } from "../model/transcript";
 import { useNotices } from "./notices";
-import { useSessions } from "./sessions";
 import { type Waiting, withReceipt, withStored } from "./waiting";
 
 type Listener = (change: StoreChange) => void;
@@ -24,7 +23,6 @@ type Listener = (change: StoreChange) => void;
 /** The session on the page. One at a time; what it shows comes from its tree and its events alone. */
 export const useChat = defineStore("chat", () => {
   const notices = useNotices();
-  const sessions = useSessions();
   const containers = {
     entries: shallowReactive(new Map<string, Entry>()),
     drafts: shallowReactive(new Map<string, Draft>()),
@@ -39,6 +37,8 @@ export const useChat = defineStore("chat", () => {
   const waiting = ref<Waiting[]>([]);
   const stopping = ref(false);
   const sending = ref(false);
+  /** Whether the conversation has been read. */
+  const loaded = ref(false);
   const stoppingTasks = ref<ReadonlySet<string>>(new Set());
   const compacting = ref(false);
   const compactionError = ref("");
@@ -46,6 +46,8 @@ export const useChat = defineStore("chat", () => {
   /** Entry to continue from; empty: the leaf. */
   const from = ref("");
   const treeOpen = ref(false);
+  /** The entry whose versions are to have the focus as soon as they are shown. */
+  const toFocus = ref("");
   /** When something last came for a task, in milliseconds since 1970. */
   const heard = shallowReactive(new Map<string, number>());
   const listeners = new Set<Listener>();
@@ -76,8 +78,8 @@ export const useChat = defineStore("chat", () => {
     sessionId.value = leafEntryId.value = from.value = compactionError.value = runningTurnId.value = "";
     session.value = tokens.value = failure.value = undefined;
     waiting.value = [];
-    stopping.value = sending.value = compacting.value = false;
-    stoppingTasks.value = new Set();
+    loaded.value = sending.value = compacting.value = false;
+    atRest();
   }
 
   function changed(store: SessionStore, change: StoreChange): void {
@@ -88,6 +90,9 @@ export const useChat = defineStore("chat", () => {
     tokens.value = store.view.tokens;
     if (change.kind === "reset") {
       runningTurnId.value = store.view.session.runningTurnId;
+      loaded.value = true;
+      compacting.value = false;
+      if (!runningTurnId.value) atRest();
       waiting.value = withStored(waiting.value, store.view.queued);
     }
     if (change.kind === "event") {
@@ -98,9 +103,6 @@ export const useChat = defineStore("chat", () => {
           if (event.value.entry?.state === EntryState.STREAMING || event.value.entry?.kind === EntryKind.USER) {
             runningTurnId.value = change.event.turnId;
           }
-          break;
-        case "sessionUpdated":
-          sessions.refreshSoon();
           break;
         case "messageReceipt":
           receipt(event.value.requestId, event.value.state);
@@ -119,13 +121,17 @@ export const useChat = defineStore("chat", () => {
         case "done":
         case "error":
           if (runningTurnId.value === change.event.turnId) runningTurnId.value = "";
-          sessions.refreshSoon();
-          stopping.value = false;
-          stoppingTasks.value = new Set();
+          atRest();
           break;
       }
     }
     for (const listener of listeners) listener(change);
+  }
+
+  /** Nothing runs: nothing is being stopped either. */
+  function atRest(): void {
+    stopping.value = false;
+    stoppingTasks.value = new Set();
   }
 
   function receipt(requestId: string, state: ReceiptState): void {
@@ -158,6 +164,11 @@ export const useChat = defineStore("chat", () => {
     return accepted;
   }
 
+  /** Ask the same again: as another version of the question, or behind it where nothing stands before it. */
+  async function again(question: Entry): Promise<void> {
+    if (question.body.case === "user") await send(question.body.value.text, undefined, question.parentEntryId);
+  }
+
   async function retract(requestId: string): Promise<void> {
     await notices.attempt(() => client.chat.retractMessage({ sessionId: sessionId.value, requestId }));
   }
@@ -168,8 +179,8 @@ export const useChat = defineStore("chat", () => {
 
   async function stop(): Promise<void> {
     stopping.value = true;
-    const stopped = await notices.attempt(() => client.chat.cancelTurn({ sessionId: sessionId.value }));
-    if (!stopped) stopping.value = false;
+    await notices.attempt(() => client.chat.cancelTurn({ sessionId: sessionId.value }));
+    stopping.value = false; // the answer comes when everything is gone, or nothing was there
   }
 
   async function stopTask(taskId: string): Promise<void> {
@@ -222,11 +233,13 @@ export const useChat = defineStore("chat", () => {
       waiting,
       stopping,
       sending,
+      loaded,
       from,
       treeOpen,
+      toFocus,
       heard,
     },
     ...{ stoppingTasks, compacting, compactionError, tree, running, openQuestions, runningTasks },
-    ...{ show, leave, send, retract, forgetWaiting, stop, stopTask, switchTo, reload, draftOf, onChange },
+    ...{ show, leave, send, again, retract, forgetWaiting, stop, stopTask, switchTo, reload, draftOf, onChange },
   };
 });
