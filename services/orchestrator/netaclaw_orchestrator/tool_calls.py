@@ -32,6 +32,7 @@ from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import ChildPlan, plan_children
+from netaclaw_orchestrator.large_content import at_rest
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
@@ -345,6 +346,7 @@ class ToolCalls:
             host=context.host,
             questions=context.questions,
             budget=BatchBudget.of(self._parent, children, left_behind),
+            anchor_bytes=lambda: at_rest(anchor.entry).ByteSize(),
             attach=anchor.attach,
             on_spent=self._on_spent,
         )

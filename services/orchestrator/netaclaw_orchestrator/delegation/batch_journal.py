@@ -40,6 +40,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
 from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.budget import BatchBudget
+from netaclaw_orchestrator.delegation.fitting import check_begin, fit_end
 from netaclaw_orchestrator.journal import JournalWriter
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.questions import Questions
@@ -72,6 +73,8 @@ class BatchScope:
     host: ToolHost
     questions: Questions
     budget: BatchBudget
+    anchor_bytes: Callable[[], int]
+    """Size of the anchor's entry as it is written."""
     attach: Callable[[str, str], Write]
     """(batch entry id, call id) → the write that puts the batch reference into the anchor."""
     on_spent: Callable[[], None]
@@ -110,7 +113,7 @@ class BatchJournal:
         return self._scope.writer.failed
 
     async def begin(self, tasks: Sequence[SubagentTask]) -> None:
-        """Commit the batch with its tasks: before this, nobody hears of it."""
+        """Commit the batch with its tasks: nobody hears of it before. Raises ToolError when they are too large."""
         header = SubagentBatch(
             parent_entry_id=self._scope.entry_id,
             batch_entry_id=self.entry_id,
@@ -120,12 +123,10 @@ class BatchJournal:
         entry = self._entry(self.entry_id, EntryKind.ENTRY_KIND_SUBAGENT_BATCH, EntryState.ENTRY_STATE_STREAMING)
         entry.subagent_batch.CopyFrom(SubagentBatchBody(batch=header))
         started = self._event(subagent_run_started=SubagentRunStarted(batch=self._reference()))
-        await self._scope.writer.append(
-            Write(entry=EntryWrite(entry=entry)),
-            self._scope.attach(self.entry_id, self._call_id),
-            *(self._row(task) for task in tasks),
-            Write(event=EventWrite(event=started)),
-        )
+        rows = [Write(entry=EntryWrite(entry=entry)), *(self._row(task) for task in tasks)]
+        check_begin(rows, self._scope.anchor_bytes())
+        attached = self._scope.attach(self.entry_id, self._call_id)
+        await self._scope.writer.append(*rows, attached, Write(event=EventWrite(event=started)))
 
     def report(
         self,
@@ -139,6 +140,8 @@ class BatchJournal:
 
         Returns at once; the future is done when it is committed.
         """
+        if result is not None:
+            fit_end(task, result)
         self._count(task)
         writes = [self._row(task, result, evidence)]
         if step is not None:
