@@ -19,6 +19,7 @@ from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.child import Child
 from netaclaw_orchestrator.delegation.outcome import ENDED, ChildOutcome, LeftBehind, ended_early, settle
 from netaclaw_orchestrator.delegation.report import evidence, final_result, report_text
+from netaclaw_orchestrator.delegation.run_call import RunCalls
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 
 
@@ -51,8 +52,10 @@ class Batch:
         self._journal = BatchJournal(scope, call.call_id, self._tasks, entry_id=entry_id, title=title, steps=steps)
         self._ended: set[str] = set()
         self._finished: asyncio.Future[None] | None = None
+        self._runs = RunCalls(scope.runner, scope.owner_id)
         self._children = {
-            task.task_id: Child(self._journal, scope, plan, task) for task, plan in zip(self._tasks, plans, strict=True)
+            task.task_id: Child(self._journal, scope, plan, task, self._runs)
+            for task, plan in zip(self._tasks, plans, strict=True)
         }
         if left_behind is not None:
             self._recover(left_behind)
@@ -75,6 +78,8 @@ class Batch:
             await asyncio.wait(running)
             await self._finish()
             raise
+        finally:
+            await self._runs.close()
         await self._finish()
         return ToolResult(content=report_text(self._tasks, self._report_bytes))
 
