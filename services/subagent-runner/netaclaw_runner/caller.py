@@ -6,6 +6,7 @@ orders → start, attach, command of each run; events of all runs → what is re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from netaclaw.error.v1.reason_pb2 import Reason
@@ -19,6 +20,11 @@ from netaclaw_runner.supervisor import Supervisor
 log = logging.getLogger(__name__)
 
 _ANY_SIZE = 2**31
+_FEW_RUNS = 8
+"""Runs beyond these stretch the pace."""
+_MOST_PACES = 2.0
+_URGENT_PART = 0.2
+"""Of the pace, for news that somebody waits for."""
 
 
 class Caller:
@@ -83,11 +89,12 @@ class Caller:
         room = self._response_bytes
         share = room // (len(self._ready) or 1)  # a run with much to say keeps no other one silent
         for run_id, reader in list(self._ready.items()):
+            waiting = reader.size
             said = self._say(run_id, reader, share, room if response.runs else _ANY_SIZE)
             if said is None:
                 break  # it goes first next time
             response.runs.append(said)
-            room -= said.ByteSize()
+            room -= waiting - reader.size
         self._urgent.clear()
         if any(reader.urgent for reader in self._ready.values()):
             self._urgent.set()
@@ -95,13 +102,17 @@ class Caller:
         return response
 
     async def _company(self) -> None:
-        left = self._sent_at + self._pace_s - asyncio.get_running_loop().time()
+        """Let news gather after a message: the more runs there are, the longer; a part of it when somebody waits."""
+        loop = asyncio.get_running_loop()
+        pace_s = self._pace_s * min(max(len(self._followed) / _FEW_RUNS, 1.0), _MOST_PACES)
+        left = self._sent_at + pace_s - loop.time()
         if left > 0 and not self._urgent.is_set():
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._urgent.wait()
-            except TimeoutError:
-                return
+        left = self._sent_at + pace_s * _URGENT_PART - loop.time()
+        if left > 0:
+            await asyncio.sleep(left)  # the pace itself
 
     def _say(self, run_id: str, reader: Reader, share: int, room: int) -> RunEvents | None:
         """What the run has to say; None when its next event is larger than the room. What does not fit into its share

@@ -14,8 +14,8 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_runner.limits import Limits
 
 _LIVE = ("stream_delta", "tool_output")
-_URGENT = frozenset({"started", "proxy_tool_call", "steer_taken", "ended", "attached"})
-"""What a caller waits for, or somebody behind it; what comes before it in its run goes along."""
+_URGENT = ("proxy_tool_call", "ended")
+"""What the worker, or the next one, waits for; what comes before it in its run goes along."""
 
 
 class EventStream:
@@ -30,7 +30,8 @@ class EventStream:
         self._queued_bytes = limits.queued_bytes
         self._retained_bytes = limits.retained_bytes
         self._last_no = 0
-        self._retained: dict[int, RunEvent] = {}
+        self._retained: dict[int, tuple[RunEvent, int]] = {}
+        """Events by number, with their sizes in bytes."""
         self._retained_size = 0
         self._dropped_no = 0
         self._dropped_usage = Usage()
@@ -52,11 +53,12 @@ class EventStream:
         self._last_no += 1
         event.event_no = self._last_no
         kind = event.WhichOneof("event")
+        size = event.ByteSize()
         if kind not in _LIVE:
-            self._retain(event)
+            self._retain(event, size)
         self.ended = kind == "ended"
         if self._reader is not None:
-            self._reader.put(event)
+            self._reader.put(event, size)
             self._room_changed()
 
     async def room(self) -> None:
@@ -83,10 +85,10 @@ class EventStream:
         held_from_no = max(after_no, self._dropped_no) + 1
         reader = Reader(self)
         before = self._usage_before(held_from_no)
-        reader.put(RunEvent(attached=RunAttached(held_from_no=held_from_no, usage_before=before)))
-        for number, event in self._retained.items():
+        reader.put(RunEvent(attached=RunAttached(held_from_no=held_from_no, usage_before=before)), 0)
+        for number, (event, size) in self._retained.items():
             if number >= held_from_no:
-                reader.put(event)
+                reader.put(event, size)
         self._reader = reader
         if not self.ended:
             for event in catch_up(self._dropped_no):
@@ -111,29 +113,29 @@ class EventStream:
         """Of the model calls that were told of before an event."""
         usage = Usage()
         usage.CopyFrom(self._dropped_usage)
-        for each, event in self._retained.items():
+        for each, (event, _) in self._retained.items():
             if each < number and event.HasField("usage"):
                 add_usage(usage, event.usage.usage)
         return usage
 
-    def _retain(self, event: RunEvent) -> None:
-        if event.WhichOneof("event") == "message":
+    def _retain(self, event: RunEvent, size: int) -> None:
+        if event.HasField("message"):
             n = event.message.n
             self._forget(self._message_no.get(n, 0))
             self._message_no[n] = event.event_no
-        self._retained[event.event_no] = event
-        self._retained_size += event.ByteSize()
+        self._retained[event.event_no] = event, size
+        self._retained_size += size
         while self._retained_size > self._retained_bytes and len(self._retained) > 1:
             oldest = next(iter(self._retained))
-            if self._retained[oldest].HasField("usage"):
-                add_usage(self._dropped_usage, self._retained[oldest].usage.usage)
-            self._forget(oldest)
+            dropped = self._forget(oldest)
+            if dropped is not None and dropped.HasField("usage"):
+                add_usage(self._dropped_usage, dropped.usage.usage)
             self._dropped_no = oldest
 
-    def _forget(self, number: int) -> None:
-        event = self._retained.pop(number, None)
-        if event is not None:
-            self._retained_size -= event.ByteSize()
+    def _forget(self, number: int) -> RunEvent | None:
+        event, size = self._retained.pop(number, (None, 0))
+        self._retained_size -= size
+        return event
 
     def _room_changed(self) -> None:
         if self._reader is None or self._reader.size <= self._queued_bytes:
@@ -147,7 +149,7 @@ class Reader:
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
-        self._events: deque[RunEvent] = deque()
+        self._events: deque[tuple[RunEvent, int]] = deque()
         self.on_ready: Callable[[], None] = lambda: None
         self.displaced = False
         """Another reader has taken over: nothing more is to be read here."""
@@ -163,10 +165,10 @@ class Reader:
         """Whether there is something to take, or to say."""
         return bool(self._events) or self.displaced
 
-    def put(self, event: RunEvent) -> None:
-        """Queue an event."""
-        self._events.append(event)
-        self.size += event.ByteSize()
+    def put(self, event: RunEvent, size: int) -> None:
+        """Queue an event of so many bytes."""
+        self._events.append((event, size))
+        self.size += size
         self.urgent = self.urgent or event.WhichOneof("event") in _URGENT
         self.on_ready()
 
@@ -178,12 +180,14 @@ class Reader:
     def take(self, share: int, room: int) -> list[RunEvent]:
         """The next events that fit into the share; the first one, if it fits into the room. Sizes in bytes."""
         batch: list[RunEvent] = []
-        size = 0
-        while self._events and size + self._events[0].ByteSize() <= (share if batch else room):
-            event = self._events.popleft()
-            size += event.ByteSize()
+        left = room
+        while self._events and self._events[0][1] <= left:
+            event, size = self._events.popleft()
             batch.append(event)
-        self.size -= size
+            self.size -= size
+            room -= size
+            share -= size
+            left = min(share, room)
         self.urgent = self.displaced
         self.finished = bool(batch) and batch[-1].HasField("ended")
         self._stream.taken(self)

@@ -27,8 +27,8 @@ class Limits:
     """Longest tool call in a tool host: the longest command, and time to end it."""
     flush_s: float = 0.025
     """Between two batches of deltas of one model call; the first goes out at once."""
-    pace_s: float = 0.01
-    """Between two messages to a caller, unless it waits for what one of its runs has to say."""
+    pace_s: float = 0.025
+    """Between two messages to a caller of up to eight runs; twice that for many, a fifth of it when somebody waits."""
     line_bytes: int = MAX_LINE_BYTES
     unread_bytes: int = 1024 * 1024
     """Lines read from a worker but not handled; beyond it the worker is made to wait."""

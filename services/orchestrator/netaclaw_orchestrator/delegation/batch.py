@@ -122,7 +122,7 @@ class Batch:
         settle(task, outcome)
         self._budget.end(task)
         written = self._journal.report(
-            task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome)
+            task, [outcome.event], result=final_result(outcome), evidence=evidence(task, outcome)
         )
         for request_id in child.unread:
             written = self._journal.receipt(task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
@@ -170,7 +170,7 @@ async def give_up(scope: BatchScope, call_id: str, left_behind: LeftBehind, erro
         )
         outcome = ChildOutcome(ended_early(state, error), steps.calls)
         settle(task, outcome)
-        journal.report(task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome))
+        journal.report(task, [outcome.event], result=final_result(outcome), evidence=evidence(task, outcome))
     if not left_behind.result_written:
         await journal.finish()
 

@@ -48,6 +48,7 @@ from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_early
 from netaclaw_orchestrator.delegation.proxied import ProxiedCalls
 from netaclaw_orchestrator.delegation.run_call import NotFollowed, RunCalls, RunFeed
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
+from netaclaw_orchestrator.journal import Row
 
 if TYPE_CHECKING:  # a batch makes its children
     from netaclaw_orchestrator.delegation.batch_journal import BatchJournal, BatchScope
@@ -80,6 +81,10 @@ class Child:
         self._ended: RunEnded | None = None
         self._left_behind = False
         self._untold = 0
+        self._fresh: list[ProcessEvent] = []
+        self._messages: dict[int, Row] = {}
+        self._changed = False
+        """There is something to report that is not posted yet."""
         self._unwritten: list[asyncio.Future[None]] = []
         self._output_bytes: dict[str, int] = {}
         self._attempt = 0
@@ -92,7 +97,7 @@ class Child:
             plan,
             task,
             self._steps,
-            report=self._report,
+            report=self._report_now,
             written=self._steps_written,
             command=self._command,
         )
@@ -207,20 +212,40 @@ class Child:
         try:
             async for events in feed.batches():
                 for event in events:
-                    await self._on(event)
+                    doing = self._on(event)
+                    if doing is not None:
+                        await doing
+                self._flush()
         except NotFollowed as error:
             if error.reason == Reason.REASON_NOT_FOUND:
                 return False
             self._lost(error)
-        await self._steps_written()
+        self._flush()  # goes with what is written of its end
         return True
 
     def _report(self, step: ProcessEvent | None = None) -> None:
-        """Have the task's state and the step written."""
-        self._unwritten.append(self._journal.report(self.task, step))
+        """Have the task's state and the step written, together with those that came in the same message."""
+        if step is not None:
+            self._fresh.append(step)
+        self._changed = True
+
+    def _flush(self) -> None:
+        """Post what came since the last time, as one. Messages alone are told to nobody: nothing waits for them."""
+        messages = list(self._messages.values())
+        self._messages.clear()
+        if self._changed:
+            steps, self._fresh, self._changed = self._fresh, [], False
+            self._unwritten.append(self._journal.report(self.task, steps, messages))
+        elif messages:
+            self._journal.record(messages)
+
+    def _report_now(self) -> None:
+        self._report()
+        self._flush()
 
     async def _steps_written(self) -> None:
         """Wait until all steps so far are committed and published."""
+        self._flush()
         unwritten, self._unwritten = self._unwritten, []
         for each in unwritten:
             await each
@@ -236,18 +261,25 @@ class Child:
                 SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, f"the runner could not finish it: {error}"
             )
 
-    async def _on(self, event: RunEvent) -> None:
-        """Apply one event. The runner's order is kept; proxied calls run beside the stream."""
+    def _on(self, event: RunEvent) -> Awaitable[None] | None:
+        """Apply one event; what is answered is to be waited for. The runner's order is kept; proxied calls run beside
+        the stream."""
         kind = event.WhichOneof("event")
         if self._ended is not None or kind is None:
-            return
-        if kind in LIVE or len(self._unwritten) >= MAX_UNWRITTEN:
-            await self._steps_written()
+            return None
+        if (kind in LIVE and (self._changed or self._unwritten)) or len(self._unwritten) >= MAX_UNWRITTEN:
+            return self._on_written(kind, event)
+        return self._apply(kind, event)
+
+    async def _on_written(self, kind: str, event: RunEvent) -> None:
+        await self._steps_written()
+        doing = self._apply(kind, event)
+        if doing is not None:
+            await doing
+
+    def _apply(self, kind: str, event: RunEvent) -> Awaitable[None] | None:
         handler: Any = getattr(self, f"_on_{kind}", None)
-        if handler is not None:
-            done = handler(getattr(event, kind))
-            if isinstance(done, Awaitable):
-                await done
+        return None if handler is None else handler(getattr(event, kind))
 
     def _on_attached(self, attached: RunAttached) -> None:
         """From here on all is told again, also what an earlier owner has written; and counted from the beginning."""
@@ -283,13 +315,13 @@ class Child:
         add_usage(self.task.usage, call.usage)
         self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
         self._report()
+        self._journal.count(self.task)
         self._scope.on_spent()
 
     def _on_message(self, transcript: Any) -> None:
         # The first message of a run drops what an earlier run of the task has written behind it.
-        first = transcript.n == len(self._plan.history)
-        written = self._journal.record(self.task.task_id, transcript.n, transcript.message, is_last=first)
-        self._unwritten.append(written)
+        n, first = transcript.n, transcript.n == len(self._plan.history)
+        self._messages[n] = self._journal.message(self.task.task_id, n, transcript.message, is_last=first)
 
     def _on_tool_call(self, call: ToolCallLine) -> None:
         self._steps.begin_local(call)

@@ -23,6 +23,8 @@ BYTES_PER_TOKEN = 3
 
 def preview(text: str) -> str:
     """The text, or its first KiB with a word on how much is missing."""
+    if len(text) * 4 <= PREVIEW_BYTES:
+        return text
     raw = text.encode()
     if len(raw) <= PREVIEW_BYTES:
         return text

@@ -81,7 +81,7 @@ class RunFeed:
     def __init__(self, call: _RunCall, run_id: str) -> None:
         self._call = call
         self._run_id = run_id
-        self._came: deque[RunEvents] = deque()
+        self._came: deque[tuple[RunEvents, int]] = deque()
         self._failure: NetaclawError | None = None
         self._wake = asyncio.Event()
 
@@ -89,8 +89,8 @@ class RunFeed:
         """Events in order, up to `ended`. Raises NotFollowed."""
         while True:
             while self._came:
-                came = self._came.popleft()
-                self._call.took(came)
+                came, size = self._came.popleft()
+                self._call.took(size)
                 yield came.events
                 if came.events[-1].HasField("ended"):
                     return
@@ -107,15 +107,15 @@ class RunFeed:
         """What is still to come of it is for nobody here."""
         self._call.forget(self._run_id)
         while self._came:
-            self._call.took(self._came.popleft())
+            self._call.took(self._came.popleft()[1])
 
-    def put(self, came: RunEvents) -> bool:
-        """More of the run. False when this was the last of it."""
+    def put(self, came: RunEvents, size: int) -> bool:
+        """More of the run, and its size in bytes. False when this was the last of it."""
         if came.HasField("refused"):
             refused = came.refused
             self.fail(NetaclawError(refused.reason, refused.message, metadata=refused.metadata))
             return False
-        self._came.append(came)
+        self._came.append((came, size))
         self._wake.set()
         return not came.events[-1].HasField("ended")
 
@@ -167,9 +167,9 @@ class _RunCall:
                 task.cancel()
             await asyncio.wait(self._tasks)
 
-    def took(self, came: RunEvents) -> None:
+    def took(self, size: int) -> None:
         """A child has taken events."""
-        self._unread -= came.ByteSize()
+        self._unread -= size
         self._taken.set()
 
     def _enqueue(self, order: RunOrder) -> None:
@@ -216,9 +216,9 @@ class _RunCall:
         feed = self._feeds.get(came.run_id)
         if feed is None:
             return
-        if not came.HasField("refused"):
-            self._unread += came.ByteSize()
-        if not feed.put(came):
+        size = 0 if came.HasField("refused") else came.ByteSize()
+        self._unread += size
+        if not feed.put(came, size):
             del self._feeds[came.run_id]
 
     def _lose(self, error: NetaclawError) -> None:
