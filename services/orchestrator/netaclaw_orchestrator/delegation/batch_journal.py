@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,13 +137,16 @@ class BatchJournal:
     def report(
         self,
         task: SubagentTask,
-        steps: Sequence[ProcessEvent] = (),
+        steps: Sequence[ProcessEvent | None] = (None,),
         messages: Sequence[Row] = (),
         *,
         result: SubagentFinalResult | None = None,
         evidence: Sequence[EvidenceSummary] = (),
     ) -> asyncio.Future[None]:
         """Commit and publish a task's new state, with the steps and messages that led to it and what it left behind.
+
+        An event tells of each step, and of each None: a change that is no step. Their number is the run's own, however
+        many were posted together.
 
         Returns at once; the future is done when it is committed.
         """
@@ -152,11 +155,8 @@ class BatchJournal:
             fit_end(task, result)
             self._left[task.task_id] = result, evidence
         row = self._waiting((task.task_id, -1), lambda: self._row(task, *self._left.get(task.task_id, (None, ()))))
-        writes = []
-        for start in range(0, len(steps) or 1, MAX_STEPS):
-            some = steps[start : start + MAX_STEPS]
-            ended = result is not None and start + MAX_STEPS >= len(steps)
-            writes.append(self._told(task.task_id, some, ended=ended))
+        groups = list(_told_together(steps))
+        writes = [self._told(task.task_id, group, ended=result is not None and group is groups[-1]) for group in groups]
         return self._scope.writer.post(*writes, rows=[*messages, row])
 
     def record(self, rows: Sequence[Row]) -> asyncio.Future[None]:
@@ -271,3 +271,18 @@ class BatchJournal:
         )
         write.subagent_task.task.CopyFrom(task)
         return write
+
+
+def _told_together(steps: Sequence[ProcessEvent | None]) -> Iterator[list[ProcessEvent]]:
+    """Steps that go in one write, in order; an empty list for each None."""
+    group: list[ProcessEvent] = []
+    for step in steps:
+        if group and (step is None or len(group) == MAX_STEPS):
+            yield group
+            group = []
+        if step is None:
+            yield []
+        else:
+            group.append(step)
+    if group:
+        yield group

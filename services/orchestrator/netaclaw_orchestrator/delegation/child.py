@@ -85,10 +85,9 @@ class Child:
         self._ended: RunEnded | None = None
         self._left_behind = False
         self._untold = 0
-        self._fresh: list[ProcessEvent] = []
+        self._fresh: list[ProcessEvent | None] = []
+        """What is to be reported and not posted yet, in order; None for a change that is no step."""
         self._messages: dict[int, Row] = {}
-        self._changed = False
-        """There is something to report that is not posted yet."""
         self._unwritten: list[asyncio.Future[None]] = []
         self._output_bytes: dict[str, int] = {}
         self._attempt = 0
@@ -234,16 +233,14 @@ class Child:
 
     def _report(self, step: ProcessEvent | None = None) -> None:
         """Have the task's state and the step written, together with those that came in the same message."""
-        if step is not None:
-            self._fresh.append(step)
-        self._changed = True
+        self._fresh.append(step)
 
     def _flush(self) -> None:
         """Post what came since the last time, as one. Messages alone are told to nobody: nothing waits for them."""
         messages = list(self._messages.values())
         self._messages.clear()
-        if self._changed:
-            steps, self._fresh, self._changed = self._fresh, [], False
+        if self._fresh:
+            steps, self._fresh = self._fresh, []
             self._unwritten.append(self._journal.report(self.task, steps, messages))
         elif messages:
             self._journal.record(messages)
@@ -276,7 +273,7 @@ class Child:
         kind = event.WhichOneof("event")
         if self._ended is not None or kind is None:
             return None
-        if (kind in LIVE and (self._changed or self._unwritten)) or len(self._unwritten) >= MAX_UNWRITTEN:
+        if (kind in LIVE and (self._fresh or self._unwritten)) or len(self._unwritten) >= MAX_UNWRITTEN:
             return self._on_written(kind, event)
         return self._apply(kind, event)
 
