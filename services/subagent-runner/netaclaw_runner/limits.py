@@ -44,7 +44,7 @@ class Limits:
     result_bytes: int = 256 * 1024
     """A tool result, an answer or a partial text; the middle of a longer one is cut."""
     message_bytes: int = 768 * 1024
-    """A transcript message with its results."""
+    """A transcript message; with its results it may have a quarter more."""
     output_bytes: int = 256 * 1024
     """Output of one running tool that is passed on live; its result has its end."""
     text_bytes: int = 4 * 1024 * 1024
