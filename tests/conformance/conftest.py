@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,13 @@ class Way:
 
 @pytest.fixture(params=WAYS)
 async def way(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Way]:
+    async with open_way(request.param, tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_way(name: str, directory: Path) -> AsyncIterator[Way]:
+    """A way in with a service of its own behind it; files go to the directory."""
     service = CaseService()
     server = grpc.aio.server(interceptors=[CallInterceptor()], options=OPTIONS)
     server.add_generic_rpc_handlers((service,))
@@ -40,10 +48,10 @@ async def way(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[W
     settings = Settings(port=0, web_port=0, authz_port=0, orchestrator_address=address, store_address=address)
     try:
         async with open_app(settings) as ports:
-            if request.param == "bridge":
-                yield Way(request.param, ports["web"], service, server)
+            if name == "bridge":
+                yield Way(name, ports["web"], service, server)
             else:
-                async with open_envoy(address, ports, tmp_path) as web:
-                    yield Way(request.param, web, service, server)
+                async with open_envoy(address, ports, directory) as web:
+                    yield Way(name, web, service, server)
     finally:
         await server.stop(None)

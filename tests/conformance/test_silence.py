@@ -15,7 +15,7 @@ import pytest
 
 from netaclaw_gateway.app import open_app
 from netaclaw_gateway.settings import Settings
-from tests.conformance.conftest import Way
+from tests.conformance.conftest import WAYS, Way, open_way
 from tests.conformance.envoy import open_envoy
 from tests.conformance.service import CaseService
 from tests.conformance.test_cases import CHAT
@@ -25,7 +25,15 @@ SILENCE_S = float(os.environ.get("NETACLAW_SILENCE_S", "17"))
 
 
 @pytest.mark.timeout(SILENCE_S + 60)
-async def test_a_stream_that_is_silent_for_long_is_not_cut(way: Way) -> None:
+async def test_a_stream_that_is_silent_for_long_is_not_cut(tmp_path: Path) -> None:
+    async def one(name: str) -> None:
+        async with open_way(name, tmp_path) as way:
+            await _is_not_cut(way)
+
+    await asyncio.gather(*(one(name) for name in WAYS))  # the ways in are silent at the same time
+
+
+async def _is_not_cut(way: Way) -> None:
     async def answer(request: bytes, context: Any) -> AsyncIterator[bytes]:
         await context.send_initial_metadata(())
         yield b"before"
