@@ -137,6 +137,10 @@ chromium: ## Install Debian's Chromium (as root)
 bench: $(STAMP) ## Measure beside floors (ARGS="--json --only NAME" for one figure)
 	@$(BIN)/python -m bench $(ARGS)
 
+.PHONY: bench-page
+bench-page: $(STAMP) $(TS_STAMP) web ## Measure the web page beside bare pages, in Chromium
+	@$(BIN)/python -m bench.page
+
 # --- checks, each with its fix ---------------------------------------------------------------------------------------
 
 .PHONY: check

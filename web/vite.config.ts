@@ -1,8 +1,10 @@
 import vue from "@vitejs/plugin-vue";
 import { defineConfig } from "vitest/config";
 
+import { feedWorker, modernFonts } from "./build-plugins.ts";
+
 export default defineConfig({
-  plugins: [vue()],
+  plugins: [vue(), feedWorker(), modernFonts()],
   define: {
     // Messages are interpreted, never compiled: the content security policy allows no code from text.
     __INTLIFY_JIT_COMPILATION__: true,
@@ -18,8 +20,20 @@ export default defineConfig({
     target: "es2022",
     assetsInlineLimit: 0, // the policy allows no data: fonts or scripts
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      output: {
+        // What page and worker share has no part that needs a document.
+        codeSplitting: {
+          groups: [
+            {
+              name: "client",
+              test: /[\\/](@bufbuild|@connectrpc)[\\/]|[\\/]clients[\\/]typescript[\\/]dist[\\/](?!shared[\\/]worker)/,
+            },
+          ],
+        },
+      },
+    },
   },
-  worker: { format: "es" },
   server: { proxy: { "^/netaclaw\\.": process.env.NETACLAW_WEB ?? "http://127.0.0.1:7405" } },
   test: { environment: "jsdom", include: ["tests/**/*.test.ts"] },
 });

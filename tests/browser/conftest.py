@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import http.server
 import json
@@ -12,23 +11,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.browser.background import ROOT, Background
+from tests.browser.page_suite import PageSuite, page_suite, strict_context
 from tests.faults.proxy import Proxy
 
-ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "typescript"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+expect.set_options(timeout=15_000)  # of a machine that has other things to do, too
 FOREIGN = "evil.example"
 """A name that the browser is told to find on this machine."""
-
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -118,26 +116,6 @@ def open_page(page: Page, site: int, host: str = "127.0.0.1") -> Page:
     return page
 
 
-class Background:
-    """An event loop in a thread, for what has to go on while the browser is waited for."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        async def working() -> T:
-            return await work()
-
-        return asyncio.run_coroutine_threadsafe(working(), self._loop).result(20)
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 @dataclass
 class Way:
     """A way in whose connections a test can cut."""
@@ -160,3 +138,22 @@ def way(request: pytest.FixtureRequest, doors: Doors) -> Iterator[Way]:
     yield Way(f"http://{proxy.address}", f"http://{address}", lambda: background.run(cut))
     background.run(lambda: proxy.__aexit__(None, None, None))
     background.close()
+
+
+@pytest.fixture(scope="session")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSuite]:
+    """One suite for all tests of the page that break nothing of it."""
+    with page_suite(tmp_path_factory.mktemp("page-suite")) as running:
+        yield running
+
+
+@pytest.fixture
+def context(browser: Browser, suite: PageSuite) -> Iterator[BrowserContext]:
+    """A browser of its own, in which nothing may break a policy or throw; what waits in the suite, waits anew."""
+    with strict_context(browser, suite) as context:
+        yield context
+
+
+@pytest.fixture
+def tab(context: BrowserContext) -> Page:
+    return context.new_page()

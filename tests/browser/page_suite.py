@@ -1,50 +1,40 @@
-"""A suite whose model waits for the test, and what the page shows of a session beside what is stored of it."""
+"""A suite whose model waits for the test, and the page's everyday moves."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from netaclaw.session.v1.entry_pb2 import Entry
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
+from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
+from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
+from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceStub
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
-from netaclaw.session.v1.subagent_pb2 import SubagentBatch, SubagentTaskState
-from tests.browser.conftest import ROOT, Background
-from tests.fakes.openai_server import SPECIAL_GOALS, FakeOpenAI, Reply, ScriptedRule, Text, Wait
+from tests.browser.background import ROOT, Background
+from tests.browser.page_model import PageModel
+from tests.fakes.openai_server import FakeOpenAI
+from tests.faults.proxy import Proxy
 
-HOSTILE = (
-    '<img src="https://evil.example/a.png" onerror="window.hurt=1"><script>window.hurt=1</script>\n\n'
-    "![picture](https://evil.example/b.png) [link](javascript:window.hurt=1) "
-    '<a href="javascript:window.hurt=1">raw</a>\n\n'
-    '<iframe src="https://evil.example/"></iframe>\n\n'
-    "[style](data:text/html,<script>window.hurt=1</script>) "
-    '<div style="background:url(https://evil.example/c)">x</div>\n'
-)
-WAITING = "WAITING"
-"""A request that holds this word is answered in two halves; the second one when the test says so."""
-_WORDS = {
-    SubagentTaskState.SUBAGENT_TASK_STATE_QUEUED: "queued",
-    SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING: "running",
-    SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED: "completed",
-    SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL: "partial",
-    SubagentTaskState.SUBAGENT_TASK_STATE_TIMED_OUT: "timedOut",
-    SubagentTaskState.SUBAGENT_TASK_STATE_FAILED: "failed",
-    SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED: "cancelled",
-    SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT: "inDoubt",
-}
+API_KEY = "for-tests-7c1f"
+"""What the suite's services know and nobody else may see."""
+WINDOW = 40_000
+"""Tokens of the model: a message of its own size makes the next one compact."""
 
 
 @dataclass
@@ -52,19 +42,35 @@ class PageSuite:
     """A running suite with its page."""
 
     url: str
+    """The page, without a slash at the end."""
     envoy_url: str
     """The same page through Envoy."""
+    proxied: str
+    """The page behind `network`, which a test may cut."""
     grpc_address: str
+    workspace: Path
     background: Background
     waiting: asyncio.Event
+    model: PageModel
+    network: Proxy
+    pid: int
 
     def hold(self) -> None:
         """Requests that wait begin to wait again."""
-        self.background.run(self._set(False))
+        self.background.run(_calling(self.waiting.clear))
 
     def release(self) -> None:
         """All that wait go on."""
-        self.background.run(self._set(True))
+        self.background.run(_calling(self.waiting.set))
+
+    def cut(self) -> None:
+        """Every connection through the network ends; new ones pass nothing on until `mend`."""
+        self.background.run(_calling(self.network.hush))
+        self.background.run(_calling(self.network.cut))
+
+    def mend(self) -> None:
+        """The network works again."""
+        self.background.run(_calling(self.network.speak))
 
     def tree(self, session_id: str) -> GetSessionTreeResponse:
         """The session as it is stored."""
@@ -73,14 +79,28 @@ class PageSuite:
             answer: GetSessionTreeResponse = SessionServiceStub(channel).GetSessionTree(request, timeout=10)
             return answer
 
-    def _set(self, on: bool) -> Any:
-        async def change() -> None:
-            if on:
-                self.waiting.set()
-            else:
-                self.waiting.clear()
+    def session(self, **agent: Any) -> str:
+        """A new session on the workspace with files, with an agent of these fields if there are any."""
+        with grpc.insecure_channel(self.grpc_address) as channel:
+            request = CreateSessionRequest(workspace="files")
+            if agent:
+                made = AgentServiceStub(channel).CreateAgent(
+                    CreateAgentRequest(agent=Agent(name=f"worker {uuid.uuid4()}", **agent))
+                )
+                request.agent_id = made.agent.agent_id
+            return str(SessionCommandServiceStub(channel).CreateSession(request).session.session_id)
 
-        return change
+    def kill(self, service: str) -> None:
+        """End a service at once; returns when its successor runs."""
+        before = self._pid_of(service)
+        os.kill(before, signal.SIGKILL)
+        until(lambda: self._pid_of(service) not in (0, before))
+
+    def _pid_of(self, service: str) -> int:
+        for pid in (int(each) for each in _read(f"/proc/{self.pid}/task/{self.pid}/children").split()):
+            if f"netaclaw_{service}" in _read(f"/proc/{pid}/cmdline"):
+                return pid
+        return 0
 
 
 @contextmanager
@@ -91,11 +111,15 @@ def page_suite(directory: Path) -> Iterator[PageSuite]:
     for n in range(12):
         (workspace / f"part{n}.py").write_text(f"# {n}\n" * (n * 9 + 1))
     background = Background()
-    event = asyncio.Event()
-    halves = Reply([Text("This answer **begins** "), Wait(event), Text("and ends.")])
-    fake = FakeOpenAI(ScriptedRule({**SPECIAL_GOALS, WAITING: halves, "HOSTILE": Reply([Text(HOSTILE)])}))
-    base_url = background.run(fake.start)
-    environment = {**os.environ, "NETACLAW_OPENAI_BASE_URL": base_url, "NETACLAW_OPENAI_API_KEY": "for-tests"}
+    waiting = asyncio.Event()
+    model = PageModel(waiting)
+    fake = FakeOpenAI(model)
+    environment = {
+        **os.environ,
+        "NETACLAW_OPENAI_BASE_URL": background.run(fake.start),
+        "NETACLAW_OPENAI_API_KEY": API_KEY,
+        "NETACLAW_OPENAI_CONTEXT_WINDOW": str(WINDOW),
+    }
     command = [sys.executable, "-m", "netaclaw_cli", "up", "--envoy", "--quiet", "--port", "0"]
     command += ["--data-dir", str(directory / "data"), "--workspace", f"files={workspace}"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
@@ -103,13 +127,44 @@ def page_suite(directory: Path) -> Iterator[PageSuite]:
         assert process.stdout is not None
         line = process.stdout.readline()
         announced = json.loads((directory / "data" / "run-suite" / "gateway.ports").read_text())
+        web, public = str(announced["web"]), str(announced["public"])
         envoy = next(word.rstrip("/,") for word in line.split() if word.startswith("http://"))
-        yield PageSuite(f"http://{announced['web']}", envoy, str(announced["public"]), background, event)
+        network = Proxy(web)
+        background.run(network.__aenter__)
+        yield PageSuite(
+            f"http://{web}",
+            envoy,
+            f"http://{network.address}",
+            public,
+            workspace,
+            background,
+            waiting,
+            model,
+            network,
+            process.pid,
+        )
+        background.run(lambda: network.__aexit__(None, None, None))
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
         background.run(fake.close)
         background.close()
+
+
+@contextmanager
+def strict_context(browser: Browser, suite: PageSuite, **options: Any) -> Iterator[BrowserContext]:
+    """A browser of its own, in which nothing may break a policy or throw; what waits in the suite, waits anew."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "locale": "en-GB", **options})
+    context.set_default_timeout(15_000)
+    wrong: list[str] = []
+    context.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    context.on("weberror", lambda error: wrong.append(str(error.error)))
+    suite.hold()
+    yield context
+    suite.mend()
+    suite.release()
+    context.close()
+    assert [line for line in wrong if "ERR_" not in line] == []
 
 
 def begin(page: Page, suite: PageSuite, door: str = "gateway") -> None:
@@ -121,9 +176,14 @@ def begin(page: Page, suite: PageSuite, door: str = "gateway") -> None:
 def send(page: Page, text: str) -> None:
     """Write a message and send it by keyboard; return once it stands in the conversation."""
     before = page.locator("[data-role=user]").count()
-    page.locator("textarea").fill(text)
-    page.keyboard.press("Enter")
+    write(page, text)
     expect(page.locator("[data-role=user]")).to_have_count(before + 1)
+
+
+def write(page: Page, text: str) -> None:
+    """Write a message and send it by keyboard."""
+    page.locator(".composer textarea").fill(text)
+    page.keyboard.press("Enter")
 
 
 def settled(page: Page) -> None:
@@ -142,59 +202,23 @@ def session_of(page: Page) -> str:
     return page.url.rsplit("/", 1)[1]
 
 
-def words(text: str) -> str:
-    """Letters and digits alone, without the numbers of lists: what Markdown leaves of a text."""
-    return re.sub(r"[\W_]+", "", re.sub(r"(?m)^\s*\d+\. ", "", text))
+def until(holds: Callable[[], object], seconds: float = 30) -> None:
+    """Wait, bounded, for something outside of the browser."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)  # between two looks at another process
 
 
-def shown(page: Page) -> list[dict[str, Any]]:
-    """Messages in the page's order, each with its cards, tool calls and text."""
-    found: list[dict[str, Any]] = page.evaluate(
-        """() => [...document.querySelectorAll('article')].map((article) => ({
-            entry: article.dataset.entry,
-            role: article.dataset.role,
-            calls: [...article.querySelectorAll('.calls [data-call]')].map((call) => call.dataset.call),
-            batches: [...article.querySelectorAll('[data-batch]')].map((batch) => ({
-                id: batch.dataset.batch,
-                tasks: [...batch.querySelectorAll('[data-task]')].map(({ dataset }) => [dataset.task, dataset.state]),
-            })),
-            text: (article.querySelector(':scope > [data-content], .bubble')?.textContent ?? ''),
-        }))"""
-    )
-    return [{**message, "text": words(message["text"])} for message in found]
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:  # it is gone
+        return ""
 
 
-def stored(tree: GetSessionTreeResponse) -> list[dict[str, Any]]:
-    """The same of a stored session."""
-    entries = {entry.entry_id: entry for entry in tree.entries}
-    path: list[Entry] = []
-    at = entries.get(tree.session.leaf_entry_id)
-    while at is not None:
-        path.append(at)
-        at = entries.get(at.parent_entry_id)
-    return [_message(entry, tree.entries) for entry in reversed(path)]
+def _calling(work: Callable[[], None]) -> Any:
+    async def call() -> None:
+        work()
 
-
-def _message(entry: Entry, all_entries: Any) -> dict[str, Any]:
-    batches = _batches(entry, all_entries)
-    parts = entry.assistant.parts
-    calls = [part.tool_call for part in parts if part.HasField("tool_call")]
-    text = entry.user.text or "".join(part.text.text for part in parts)
-    return {
-        "entry": entry.entry_id,
-        "role": "user" if entry.HasField("user") else "assistant",
-        "calls": [call.call_id for call in calls if not call.tool_name.startswith("delegate_")],
-        "batches": [{"id": batch.batch_entry_id, "tasks": _tasks(batch)} for batch in batches],
-        "text": words(text),
-    }
-
-
-def _batches(anchor: Entry, all_entries: Any) -> list[SubagentBatch]:
-    attached = [entry for entry in all_entries if entry.parent_entry_id == anchor.entry_id]
-    results = {e.subagent_result.batch_entry_id: e.subagent_result.batch for e in attached}
-    running = [entry for entry in attached if entry.HasField("subagent_batch")]
-    return [results.get(entry.entry_id, entry.subagent_batch.batch) for entry in running]
-
-
-def _tasks(batch: SubagentBatch) -> list[list[str]]:
-    return [[task.task_id, _WORDS[task.state]] for task in batch.items]
+    return call

@@ -2,52 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import ROOT
-from tests.browser.page_suite import (
-    PageSuite,
-    begin,
-    page_suite,
-    send,
-    session_of,
-    settled,
-    shown,
-    stored,
-    turn,
-)
+from tests.browser.page_reading import batches, shown, stored
+from tests.browser.page_suite import PageSuite, begin, send, session_of, settled, turn
 
 PARALLEL = "in parallel: count the files; find the 3 largest files; count the lines per language"
-AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSuite]:
-    with page_suite(tmp_path_factory.mktemp("page-suite")) as running:
-        yield running
-
-
-@pytest.fixture
-def context(browser: Browser, suite: PageSuite) -> Iterator[BrowserContext]:
-    """A browser of its own, in which nothing may break a policy or throw."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
-    wrong: list[str] = []
-    context.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    context.on("weberror", lambda error: wrong.append(str(error.error)))
-    suite.hold()
-    yield context
-    suite.release()
-    context.close()
-    assert [line for line in wrong if "ERR_" not in line] == []
-
-
-@pytest.fixture
-def tab(context: BrowserContext) -> Page:
-    return context.new_page()
 
 
 @pytest.mark.parametrize("door", ["gateway", "envoy"])
@@ -186,76 +147,7 @@ def test_a_lost_connection_is_told_from_an_agent_that_stopped(tab: Page, suite: 
     assert shown(tab) == stored(suite.tree(session_of(tab)))
 
 
-def test_sessions_are_found_renamed_and_deleted(tab: Page, suite: PageSuite) -> None:
-    begin(tab, suite)
-    turn(tab, "hello")
-    row = tab.locator(f"[data-session='{session_of(tab)}']")
-    row.get_by_role("button").click()
-    tab.get_by_role("menuitem", name="Rename").click()
-    tab.locator("[data-rename]").fill("A name like no other")
-    tab.keyboard.press("Enter")
-    expect(row).to_contain_text("A name like no other")
-    tab.get_by_role("searchbox", name="Search sessions").fill("like no other")
-    expect(tab.locator("[data-session]")).to_have_count(1)
-    row.get_by_role("button").click()
-    tab.get_by_role("menuitem", name="Delete").click()
-    tab.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
-    expect(row).to_have_count(0)
-    expect(tab).to_have_url(f"{suite.url}/")
-
-
-def test_an_agent_is_made_changed_and_published(tab: Page, suite: PageSuite) -> None:
-    tab.goto(f"{suite.url}/agents/new")
-    tab.get_by_label("Name", exact=True).fill("Reader")
-    tab.get_by_role("button", name="Save").click()
-    made = tab.locator("[data-agent]", has_text="Reader")
-    expect(made).to_contain_text("not published")
-    tab.get_by_label("Write nothing").check()
-    tab.get_by_role("button", name="Save").click()
-    expect(tab.locator("[data-tool=write_file] .badge").first).to_have_text("disabled")
-    tab.get_by_role("button", name="Publish").click()
-    expect(made).not_to_contain_text("not published")
-    tab.reload()
-    expect(tab.get_by_label("Write nothing")).to_be_checked()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_axe_finds_nothing_serious(browser: Browser, suite: PageSuite, scheme: Any, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, locale="en-GB")
-    tab = context.new_page()
-    begin(tab, suite)
-    found = {"empty": axe(tab)}
-    turn(tab, PARALLEL)
-    tab.locator("[data-task] .toggle").first.click()
-    found["chat"] = axe(tab)
-    for page in ("agents/new", "tools"):
-        tab.goto(f"{suite.url}/{page}")
-        expect(tab.locator("h1")).to_be_visible()
-        found[page] = axe(tab)
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
-    assert {page: lines for page, lines in found.items() if lines} == {}
-
-
-def axe(tab: Page) -> list[str]:
-    """What axe calls serious or critical."""
-    tab.evaluate(AXE.read_text())
-    result: dict[str, Any] = tab.evaluate("axe.run()")
-    return [
-        f"{violation['id']}: {node['html'][:160]}"
-        for violation in result["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
-
-
 def half_way(tab: Page) -> None:
     """One child waits, the other has ended."""
     expect(tab.locator("[data-task][data-state=running]")).to_have_count(1)
     expect(tab.locator("[data-task][data-state=completed]")).to_have_count(1)
-
-
-def batches(tab: Page) -> list[dict[str, Any]]:
-    """The page's cards, in order."""
-    return [batch for message in shown(tab) for batch in message["batches"]]

@@ -1,6 +1,8 @@
 /** The page's one client and one feed. All tabs share the feed's stream. */
 import { connectBrowser, sharedFeed } from "@netaclaw/client";
 
+import workerUrl from "virtual:feed-worker";
+
 import { store, stored } from "./model/storage";
 
 const apiKey = stored("api-key");
@@ -9,7 +11,7 @@ const options = { baseUrl: location.origin, ...(apiKey ? { apiKey } : {}) };
 export const client = connectBrowser(options);
 export const feed = sharedFeed({
   ...options,
-  worker: () => new SharedWorker(new URL("@netaclaw/client/worker", import.meta.url), { type: "module" }),
+  worker: () => new SharedWorker(workerUrl, { type: "module" }),
 });
 
 /** Everything begins again with another key. */

@@ -10,5 +10,10 @@ import { createApp } from "vue";
 import App from "./App.vue";
 import { i18n } from "./i18n";
 import { router } from "./router";
+import { useChat } from "./stores/chat";
 
-createApp(App).use(createPinia()).use(router).use(i18n).mount("#app");
+const pinia = createPinia();
+// The session is asked for before anything is drawn: it is what takes the longest.
+const shown = /^\/s\/([\w-]+)$/.exec(location.pathname)?.[1];
+if (shown) void useChat(pinia).show(shown);
+createApp(App).use(pinia).use(router).use(i18n).mount("#app");

@@ -35,6 +35,9 @@ export function clientOn(transport: Transport): Client {
   };
 }
 
+/** As many entries as the suite gives at once: a long session is read in few calls. */
+const PAGE = 1000;
+
 /**
  * The session as stored: all pages of its tree. Throws ConnectError.
  *
@@ -49,7 +52,7 @@ export async function loadSession(
   let pageToken = "";
   const call = options.signal ? { signal: options.signal } : {};
   do {
-    const page = await client.sessions.getSessionTree({ sessionId, pageToken }, call);
+    const page = await client.sessions.getSessionTree({ sessionId, pageToken, pageSize: PAGE }, call);
     pages.push(page);
     pageToken = page.nextPageToken;
   } while (pageToken);

@@ -7,6 +7,9 @@ import { abandonable, isNext } from "./follow.js";
 import type { WatchResponse } from "./gen/netaclaw/chat/v1/chat_service_pb.js";
 import type { ChatEvent } from "./gen/netaclaw/chat/v1/event_pb.js";
 
+/** A stream that carries not even heartbeats for so long is dead, though its connection may not know it yet. */
+export const SILENT_MS = 45_000;
+
 /** Why a feed gave a session up; errors of a shared feed come from another thread, so they are plain. */
 export class FeedError extends Error {
   constructor(
@@ -37,12 +40,19 @@ export interface FeedListener {
   connected?(connected: boolean): void;
 }
 
+export interface SessionListListener {
+  /** A `session_list_changed` event. */
+  event(event: ChatEvent): void;
+  /** Changes are heard of from now on: those before are to be read. Told again whenever the stream was made again. */
+  listening?(): void;
+}
+
 /** One stream for any number of sessions. */
 export interface Feed {
   /** Follow a session after a seq; the returned function ends that. */
   subscribe(sessionId: string, afterSeq: bigint, listener: FeedListener): () => void;
   /** Hear of changes to the caller's list of sessions; the returned function ends that. */
-  onSessionList(listener: (event: ChatEvent) => void): () => void;
+  onSessionList(listener: SessionListListener): () => void;
   /** End everything. */
   close(): void;
 }
@@ -61,14 +71,17 @@ interface Target {
  */
 export class WatchFeed implements Feed {
   private readonly targets = new Map<string, Target>();
-  private readonly lists = new Set<(event: ChatEvent) => void>();
+  private readonly lists = new Set<SessionListListener>();
   private stream: AbortController | undefined;
   private running = false;
   private closed = false;
+  /** Whether the stream of this moment has said that it tells of the list. */
+  private listed = false;
 
   constructor(
     private readonly client: Client,
     private readonly backoff: Backoff = new Backoff(),
+    private readonly silentMs = SILENT_MS,
   ) {}
 
   subscribe(sessionId: string, afterSeq: bigint, listener: FeedListener): () => void {
@@ -84,9 +97,9 @@ export class WatchFeed implements Feed {
     };
   }
 
-  onSessionList(listener: (event: ChatEvent) => void): () => void {
+  onSessionList(listener: SessionListListener): () => void {
     this.lists.add(listener);
-    if (this.lists.size === 1) this.changed();
+    this.changed(); // made again for one more listener, too, so that it is told when to read
     return () => {
       if (this.lists.delete(listener) && !this.lists.size) this.changed();
     };
@@ -130,12 +143,24 @@ export class WatchFeed implements Feed {
   private async watch(signal: AbortSignal): Promise<void> {
     const targets = [...this.targets].map(([sessionId, { last }]) => ({ sessionId, afterSeq: last }));
     const request = { targets, includeSessionList: this.lists.size > 0 };
+    const silence = new AbortController();
+    const either = AbortSignal.any([signal, silence.signal]);
+    let timer = setTimeout(() => silence.abort(), this.silentMs);
     let heard = false;
-    for await (const response of abandonable(signal, (inner) => this.client.chat.watch(request, { signal: inner }))) {
-      if (signal.aborted) return;
-      if (!heard) this.tell(true);
-      heard = true;
-      this.deliver(response);
+    this.listed = false;
+    try {
+      for await (const response of abandonable(either, (inner) => this.client.chat.watch(request, { signal: inner }))) {
+        if (signal.aborted) return;
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), this.silentMs);
+        if (!heard) this.tell(true);
+        heard = true;
+        this.deliver(response);
+      }
+    } catch (error) {
+      throw silence.signal.aborted ? new ConnectError("nothing came for too long", Code.Unavailable) : error;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -143,7 +168,12 @@ export class WatchFeed implements Feed {
     for (const event of response.events) {
       const kind = event.event;
       if (kind.case === "sessionListChanged") {
-        for (const listener of this.lists) listener(event);
+        for (const listener of this.lists) listener.event(event);
+        continue;
+      }
+      if (kind.case === "heartbeat" && !event.sessionId) {
+        if (!this.listed) for (const listener of this.lists) listener.listening?.();
+        this.listed = true;
         continue;
       }
       const target = this.targets.get(event.sessionId);

@@ -23,17 +23,15 @@ export const lenientFetch: typeof fetch = async (input, init) => {
 
 /** Words that decodeURIComponent accepts: what is no escape is escaped. */
 function decodable(words: string): string {
+  const escaped = words.replace(/%(?![0-9a-fA-F]{2})/g, "%25");
+  return [words, escaped].find(decodes) ?? words.replaceAll("%", "%25"); // escapes of bytes that are no UTF-8
+}
+
+function decodes(words: string): boolean {
   try {
-    decodeURIComponent(words);
-    return words;
+    return decodeURIComponent(words).length >= 0; // used, since bundlers drop a call whose value is not
   } catch {
-    const escaped = words.replace(/%(?![0-9a-fA-F]{2})/g, "%25");
-    try {
-      decodeURIComponent(escaped);
-      return escaped;
-    } catch {
-      return words.replaceAll("%", "%25"); // escapes of bytes that are no UTF-8
-    }
+    return false;
   }
 }
 

@@ -12,7 +12,7 @@ import {
   type ToolCallPart,
   ToolCallState,
 } from "./gen/netaclaw/session/v1/entry_pb.js";
-import type { GetSessionTreeResponse } from "./gen/netaclaw/session/v1/session_service_pb.js";
+import type { GetSessionTreeResponse, QueuedMessage } from "./gen/netaclaw/session/v1/session_service_pb.js";
 import {
   type EvidenceSummary,
   type SubagentBatch,
@@ -57,6 +57,8 @@ export class SessionView {
   session: Session = create(SessionSchema);
   /** The last live report of the running turn. */
   tokens: TokenUpdate = create(TokenUpdateSchema);
+  /** The messages that waited for the running turn when the tree was read; receipts say what becomes of them. */
+  queued: readonly QueuedMessage[] = [];
   /** The last `done` or `error` event. */
   turnEnd: ChatEvent | undefined;
   readonly entries: Map<string, Entry>;
@@ -69,7 +71,11 @@ export class SessionView {
     this.toolOutputs = containers.toolOutputs ?? new Map();
   }
 
-  /** The session as its tree stands; events after the first page's seq may be applied to it. */
+  /**
+   * The session as its tree stands; events after the first page's seq may be applied to it.
+   *
+   * The pages' entries become the view's own. What changes later is a new object, so the pages stay as they are.
+   */
   static fromTree(pages: Iterable<GetSessionTreeResponse>, containers?: ViewContainers): SessionView {
     const view = new SessionView(containers);
     view.drafts.clear();
@@ -81,10 +87,11 @@ export class SessionView {
         view.sessionId = page.session.sessionId;
         view.seq = page.session.seq;
         view.leafEntryId = page.session.leafEntryId;
+        view.queued = page.queuedMessages;
       }
       for (const entry of page.entries) {
         before.delete(entry.entryId);
-        view.entries.set(entry.entryId, clone(EntrySchema, entry));
+        view.entries.set(entry.entryId, entry);
       }
     }
     for (const gone of before) view.entries.delete(gone);

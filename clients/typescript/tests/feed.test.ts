@@ -98,15 +98,27 @@ describe("a feed", () => {
     expect(suite.watched).toHaveLength(1);
   });
 
-  test("carries changes of the list of sessions", async () => {
+  test("carries changes of the list of sessions, and says from when on it does, on every stream", async () => {
     const suite = new FakeSuite();
     const listed = create(ChatEventSchema, { event: { case: "sessionListChanged", value: { deleted: true } } });
-    suite.watches.push([[listed], "silence"]);
+    const begins = create(ChatEventSchema, { event: { case: "heartbeat", value: {} } });
+    suite.watches.push([[begins, listed, begins], cut], [[begins], "silence"]);
     const feed = new WatchFeed(suite.client, impatient().backoff);
-    const heard: ChatEvent[] = [];
-    feed.onSessionList((event) => heard.push(event));
-    await expect.poll(() => heard).toHaveLength(1);
+    const heard: string[] = [];
+    feed.onSessionList({ event: () => heard.push("changed"), listening: () => heard.push("listening") });
+    await expect.poll(() => heard).toEqual(["listening", "changed", "listening"]);
     expect(suite.watched[0]?.includeSessionList).toBe(true);
+    feed.close();
+  });
+
+  test("gives a stream up that carries nothing, not even heartbeats", async () => {
+    const suite = new FakeSuite();
+    suite.watches.push([[], "silence"], [events(), "silence"]);
+    const feed = new WatchFeed(suite.client, impatient().backoff, 20);
+    const reader = new Reader();
+    feed.subscribe(sessionId, 0n, reader);
+    await expect.poll(() => reader.view.seq).toBe(LAST);
+    expect(reader.connections.slice(0, 2)).toEqual([false, true]);
     feed.close();
   });
 });

@@ -32,16 +32,18 @@ class SessionList:
 
     async def follow(self, owner_id: str, heartbeat_s: float | None = None) -> AsyncGenerator[list[ChatEvent], None]:
         """session_list_changed events for as long as the reader reads; several changes of one session become one. A
-        heartbeat, of no session, when nothing changed for heartbeat_s seconds."""
+        heartbeat, of no session, as soon as changes are listened for, and when nothing changed for heartbeat_s
+        seconds."""
         changed = _Changed()
         self._readers.setdefault(owner_id, set()).add(changed)
         try:
+            yield [_heartbeat()]
             while True:
                 try:
                     async with asyncio.timeout(heartbeat_s):
                         taken = await changed.take()
                 except TimeoutError:
-                    yield [ChatEvent(heartbeat=Heartbeat())]
+                    yield [_heartbeat()]
                     continue
                 events = [await self._event(owner_id, *each) for each in taken]
                 yield [event for event in events if event is not None]
@@ -83,3 +85,9 @@ class _Changed:
             await self._wake.wait()
         taken, self._sessions = self._sessions, {}
         return list(taken.items())
+
+
+def _heartbeat() -> ChatEvent:
+    event = ChatEvent(heartbeat=Heartbeat())
+    event.time.GetCurrentTime()
+    return event

@@ -14,6 +14,7 @@ from netaclaw.chat.v1.event_pb2 import (
     ReceiptState,
 )
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.session_service_pb2 import QueuedMessage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
@@ -25,6 +26,8 @@ from netaclaw_store.leases import session_not_found
 from netaclaw_store.queries import SQL
 
 MAX_WAITING = 100
+SHOWN_BYTES = 2048
+"""Of a waiting message so much is shown to readers."""
 
 _RECEIPT = ChatEvent.DESCRIPTOR.fields_by_name["message_receipt"].number
 
@@ -91,6 +94,18 @@ async def take_next(
     told = receipt(taken.request_id, RECEIPT_STATE_TAKEN, request.turn_id)
     _, published = await events.log(connection, session, [told], {})
     return taken, published
+
+
+async def waiting(connection: asyncpg.Connection, owner_id: str, session_id: str) -> list[QueuedMessage]:
+    """The messages that wait, in the order in which they came; of long ones the beginning."""
+    rows = await connection.fetch(SQL["shown_waiting"], session_id, owner_id, SHOWN_BYTES)
+    # The cut may go through a character.
+    return [
+        QueuedMessage(
+            request_id=row["request_id"], text=row["head"].decode(errors="ignore"), create_time=row["create_time"]
+        )
+        for row in rows
+    ]
 
 
 async def take_into_turn(connection: asyncpg.Connection, session_id: str, write: j.QueueTakeWrite) -> bool:

@@ -18,6 +18,7 @@ from netaclaw_store.delegations import VIEW_KINDS, fill, load, restored
 from netaclaw_store.leases import owned_session
 from netaclaw_store.pages import MAX_RESPONSE_BYTES, chunks, page_size, read_token, write_token
 from netaclaw_store.queries import SQL
+from netaclaw_store.queue import waiting
 
 PAGE_BYTES = MAX_RESPONSE_BYTES - 32 * 1024
 _CONTENT_DEFAULT = 64 * 1024
@@ -64,6 +65,8 @@ class SessionReads:
             names = (session_id, owner_id, after, size + 1)
             rows = await connection.fetch(SQL["tree_page"], *names, PAGE_BYTES)
             response = p.GetSessionTreeResponse(session=session_from(session))
+            if not cursor:
+                response.queued_messages.extend(await waiting(connection, owner_id, session_id))
             read = add_entries(session_id, rows[:size], response.entries)
             views = [entry for entry in read if entry.kind in VIEW_KINDS]
             await fill(connection, session_id, views)

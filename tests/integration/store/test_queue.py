@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE, WHEN_BUSY_INTERRUPT, WHEN_BUSY_STEER, WhenBusy
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse, QueuedMessage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
-from tests.integration.store.driver import OWNER, Store, Turn, refused
+from tests.integration.store.driver import OWNER, Store, Turn, metadata, refused
 
 
 async def _wait(
@@ -22,6 +25,12 @@ async def _next(turn: Turn) -> j.BeginTurnResponse:
 
 def _retract(turn: Turn, request_id: str, owner: str = OWNER) -> j.RetractMessageRequest:
     return j.RetractMessageRequest(owner_id=owner, session_id=turn.session_id, request_id=request_id)
+
+
+async def _shown(turn: Turn) -> Sequence[QueuedMessage]:
+    request = GetSessionTreeRequest(session_id=turn.session_id)
+    answer: GetSessionTreeResponse = await turn.store.sessions.GetSessionTree(request, metadata=metadata(OWNER))
+    return answer.queued_messages
 
 
 async def test_a_waiting_message_is_kept_once_with_its_receipt(store: Store) -> None:
@@ -83,6 +92,20 @@ async def test_a_message_enters_the_running_turn_once(store: Store) -> None:
     await turn.finish()
     assert (await _next(turn)).outcome == j.BEGIN_TURN_OUTCOME_EMPTY
     assert (await _wait(turn, "steer", request_id="s")).outcome == j.BEGIN_TURN_OUTCOME_JOINED
+
+
+async def test_the_tree_names_what_waits_until_it_is_taken(store: Store) -> None:
+    turn = await store.new_turn()
+    await _wait(turn, "first", request_id="a")
+    await _wait(turn, "ü" * 3000, request_id="b")
+    await _wait(turn, "steer", WHEN_BUSY_STEER, request_id="c")
+    await turn.append(j.Write(queue_take=j.QueueTakeWrite(request_id="c", turn_id=turn.begun.turn_id)))
+    shown = await _shown(turn)
+    assert [(each.request_id, each.text) for each in shown] == [("a", "first"), ("b", "ü" * 1024)]
+    await store.journal.RetractMessage(_retract(turn, "a"))
+    await turn.finish()
+    await _next(turn)
+    assert not await _shown(turn)
 
 
 async def test_a_waiting_message_is_taken_back_and_a_taken_one_is_not(store: Store) -> None:

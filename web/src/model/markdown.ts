@@ -6,7 +6,10 @@
 import DOMPurify, { type Config } from "dompurify";
 import MarkdownIt from "markdown-it";
 
+import { DISPLAY, INLINE, withMath } from "./math";
+
 const markdown = new MarkdownIt({ html: false, linkify: true, breaks: false });
+withMath(markdown);
 
 markdown.renderer.rules.image = (tokens, place) => {
   const token = tokens[place];
@@ -28,21 +31,38 @@ const ALLOWED: Config & { RETURN_DOM_FRAGMENT: true } = {
   RETURN_DOM_FRAGMENT: true,
 };
 
-/** Safe nodes of a text. `codeLabel` names the button that copies a block of code. */
-export function rendered(text: string, codeLabel: string): DocumentFragment {
+const CLASS = new RegExp(`^(?:language-[\\w+#.-]{1,30}|${INLINE}|${DISPLAY})$`);
+
+/** Safe nodes of a text. `copyLabel` names the buttons that copy a block of code or a table. */
+export function rendered(text: string, copyLabel: string): DocumentFragment {
   const fragment = DOMPurify.sanitize(markdown.render(text), ALLOWED);
   for (const link of fragment.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
   }
   for (const element of fragment.querySelectorAll("[class]")) {
-    if (element.tagName !== "CODE" || !/^language-[\w+#.-]{1,30}$/.test(element.className)) {
+    if (element.tagName !== "CODE" || !CLASS.test(element.className)) {
       element.removeAttribute("class");
     }
   }
-  for (const table of fragment.querySelectorAll("table")) wrap(table, "table");
-  for (const block of fragment.querySelectorAll("pre")) withCopy(block, codeLabel);
+  for (const table of fragment.querySelectorAll("table")) withCopy(wrap(table, "scroll"), "table", "", copyLabel);
+  for (const block of fragment.querySelectorAll("pre")) {
+    withCopy(block, "code", languageOf(block.firstElementChild), copyLabel);
+  }
   return fragment;
+}
+
+/** What stands behind the fence of a `code` element; "" where nothing does. */
+export function languageOf(code: Element | null): string {
+  return /(?:^| )language-(\S+)/.exec(code?.className ?? "")?.[1] ?? "";
+}
+
+/** What a copy button copies: a block of code as it stands, a table with tabs between its cells. */
+export function copiedText(button: Element): string {
+  const box = button.closest(".code, .table");
+  const table = box?.querySelector("table");
+  if (!table) return box?.querySelector("pre")?.textContent ?? "";
+  return [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent ?? "").join("\t")).join("\n");
 }
 
 function wrap(element: Element, className: string): HTMLElement {
@@ -50,20 +70,18 @@ function wrap(element: Element, className: string): HTMLElement {
   box.className = className;
   element.replaceWith(box);
   box.append(element);
-  if (className === "table") box.tabIndex = 0;
   return box;
 }
 
-function withCopy(block: HTMLElement, label: string): void {
-  const language = /language-(\S+)/.exec(block.firstElementChild?.className ?? "")?.[1] ?? "";
+function withCopy(block: HTMLElement, className: string, words: string, label: string): void {
   block.tabIndex = 0; // a block that scrolls must be reachable by keyboard
-  const box = wrap(block, "code");
+  const box = wrap(block, className);
   const head = document.createElement("header");
   const name = document.createElement("span");
-  name.textContent = language;
+  name.textContent = words;
   const button = document.createElement("button");
   button.type = "button";
-  button.className = "button small copy-code";
+  button.className = "button small copy";
   button.textContent = label;
   head.append(name, button);
   box.prepend(head);
@@ -73,13 +91,13 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const CONTINUES = /^(?: {2,}|\t| {0,3}(?:[-*+]|\d{1,9}[.)])\s| {0,3}>| {0,3}\|)/;
 
 /**
- * Where the last finished block of a growing text ends, from `from` on; `from` when none is finished.
+ * Where the finished blocks of a growing text end, from `from` on, in order.
  *
  * A blank line outside fences ends a block once the next line has come and does not go on with a list, a quotation or a
- * table. What stands before the end never changes its look by what follows, except for reference links and loose lists.
+ * table. What stands before an end never changes its look by what follows, except for reference links and loose lists.
  */
-export function finishedEnd(text: string, from: number): number {
-  let end = from;
+export function finishedEnds(text: string, from: number): number[] {
+  const ends: number[] = [];
   let fence = "";
   let blank = -1;
   let inList = false;
@@ -94,7 +112,7 @@ export function finishedEnd(text: string, from: number): number {
     } else {
       const goesOn = CONTINUES.test(line);
       if (blank >= 0 && !(inList && goesOn)) {
-        end = blank;
+        ends.push(blank);
         inList = false;
       }
       blank = -1;
@@ -103,5 +121,15 @@ export function finishedEnd(text: string, from: number): number {
     }
     start = stop + 1;
   }
-  return end;
+  return ends;
+}
+
+/** Where the last finished block ends; `from` when none is finished. */
+export function finishedEnd(text: string, from: number): number {
+  return finishedEnds(text, from).at(-1) ?? from;
+}
+
+/** Whether links are defined apart from where they stand: such a text looks right only when it is rendered as a whole. */
+export function hasReferences(text: string): boolean {
+  return /^ {0,3}\[[^\]\n]+\]:/m.test(text);
 }

@@ -1,4 +1,5 @@
-/** States as the page shows them: one word, one shape, one colour each. Values of a later version are `unknown`. */
+/** States as the page shows them: one word, one shape, one colour each. Values of a later version are `unknown`,
+ * shown as failed: a person should look, and nothing seems to go on. */
 import { ToolCallState } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
 import { SubagentTaskState } from "@netaclaw/client/gen/netaclaw/session/v1/subagent_pb";
 import { ToolRoute } from "@netaclaw/client/gen/netaclaw/tool/v1/tool_pb";
@@ -44,4 +45,4 @@ export const routeWord = (route: ToolRoute | undefined): RouteWord => ROUTES[rou
 /** Whether a task can still change. */
 export const isOpen = (word: TaskWord): boolean => word === "queued" || word === "running";
 /** Whether a person should look at it. */
-export const isBroken = (word: TaskWord): boolean => word === "failed" || word === "timedOut" || word === "inDoubt";
+export const isBroken = (word: TaskWord): boolean => ["failed", "timedOut", "inDoubt", "unknown"].includes(word);

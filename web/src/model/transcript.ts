@@ -103,25 +103,31 @@ export interface Blocks {
   readonly text: string;
   /** The stored whole of a text that is longer than its part. */
   readonly contentId: string;
+  /** Of the whole, when contentId is set. */
+  readonly sizeBytes: bigint;
 }
 
 /** Tools that have a card of their own. */
-const OWN_CARDS: ReadonlySet<string> = new Set(["delegate_task", "delegate_parallel", "clarify", "todo", "todo_write"]);
+const OWN_CARDS: ReadonlySet<string> = new Set(["delegate_task", "delegate_parallel", "clarify"]);
+const PLAN = "todo_write";
 
 export function blocksOf(body: AssistantBody, hasCard: (callId: string) => boolean): Blocks {
   const calls: ToolCallPart[] = [];
   const texts: string[] = [];
   const thoughts: string[] = [];
   let contentId = "";
+  let sizeBytes = 0n;
+  const hasOwnCard = ({ toolName, callId }: ToolCallPart) =>
+    (OWN_CARDS.has(toolName) && hasCard(callId)) || (toolName === PLAN && body.todos.length > 0);
   for (const { part } of body.parts) {
     if (part.case === "text") {
       texts.push(part.value.text);
       contentId ||= part.value.contentId;
+      sizeBytes ||= part.value.sizeBytes;
     } else if (part.case === "thinking") thoughts.push(part.value.text);
-    else if (part.case === "toolCall" && !(OWN_CARDS.has(part.value.toolName) && hasCard(part.value.callId)))
-      calls.push(part.value);
+    else if (part.case === "toolCall" && !hasOwnCard(part.value)) calls.push(part.value);
   }
-  return { todos: body.todos, calls, thinking: thoughts.join("\n\n"), text: texts.join(""), contentId };
+  return { todos: body.todos, calls, thinking: thoughts.join("\n\n"), text: texts.join(""), contentId, sizeBytes };
 }
 
 /** The first line of what an entry says, for lists. */

@@ -16,21 +16,13 @@ import { client, feed } from "../connection";
 import { isOpen, taskWord } from "../model/states";
 import { cardsOf, treeOf } from "../model/transcript";
 import { useNotices } from "./notices";
-import { useSessions } from "./sessions";
-
-/** A message that was sent while a turn was running, until it is taken in. */
-export interface Waiting {
-  readonly requestId: string;
-  readonly text: string;
-  readonly state: "sending" | "queued" | "missed";
-}
+import { type Waiting, withReceipt, withStored } from "./waiting";
 
 type Listener = (change: StoreChange) => void;
 
 /** The session on the page. One at a time; what it shows comes from its tree and its events alone. */
 export const useChat = defineStore("chat", () => {
   const notices = useNotices();
-  const sessions = useSessions();
   const containers = {
     entries: shallowReactive(new Map<string, Entry>()),
     drafts: shallowReactive(new Map<string, Draft>()),
@@ -45,12 +37,17 @@ export const useChat = defineStore("chat", () => {
   const waiting = ref<Waiting[]>([]);
   const stopping = ref(false);
   const sending = ref(false);
+  /** Whether the conversation has been read. */
+  const loaded = ref(false);
   const stoppingTasks = ref<ReadonlySet<string>>(new Set());
   const compacting = ref(false);
   const compactionError = ref("");
   const runningTurnId = ref("");
   /** Entry to continue from; empty: the leaf. */
   const from = ref("");
+  const treeOpen = ref(false);
+  /** The entry whose versions are to have the focus as soon as they are shown. */
+  const toFocus = ref("");
   /** When something last came for a task, in milliseconds since 1970. */
   const heard = shallowReactive(new Map<string, number>());
   const listeners = new Set<Listener>();
@@ -77,11 +74,12 @@ export const useChat = defineStore("chat", () => {
     open?.close();
     open = undefined;
     for (const map of [containers.entries, containers.drafts, containers.toolOutputs, heard]) map.clear();
+    treeOpen.value = false;
     sessionId.value = leafEntryId.value = from.value = compactionError.value = runningTurnId.value = "";
     session.value = tokens.value = failure.value = undefined;
     waiting.value = [];
-    stopping.value = sending.value = compacting.value = false;
-    stoppingTasks.value = new Set();
+    loaded.value = sending.value = compacting.value = false;
+    atRest();
   }
 
   function changed(store: SessionStore, change: StoreChange): void {
@@ -90,7 +88,13 @@ export const useChat = defineStore("chat", () => {
     leafEntryId.value = store.view.leafEntryId;
     session.value = store.view.session;
     tokens.value = store.view.tokens;
-    if (change.kind === "reset") runningTurnId.value = store.view.session.runningTurnId;
+    if (change.kind === "reset") {
+      runningTurnId.value = store.view.session.runningTurnId;
+      loaded.value = true;
+      compacting.value = false;
+      if (!runningTurnId.value) atRest();
+      waiting.value = withStored(waiting.value, store.view.queued);
+    }
     if (change.kind === "event") {
       const { event, taskId } = change.event;
       if (taskId) heard.set(taskId, Date.now());
@@ -99,9 +103,6 @@ export const useChat = defineStore("chat", () => {
           if (event.value.entry?.state === EntryState.STREAMING || event.value.entry?.kind === EntryKind.USER) {
             runningTurnId.value = change.event.turnId;
           }
-          break;
-        case "sessionUpdated":
-          sessions.refreshSoon();
           break;
         case "messageReceipt":
           receipt(event.value.requestId, event.value.state);
@@ -120,20 +121,31 @@ export const useChat = defineStore("chat", () => {
         case "done":
         case "error":
           if (runningTurnId.value === change.event.turnId) runningTurnId.value = "";
-          sessions.refreshSoon();
-          stopping.value = false;
-          stoppingTasks.value = new Set();
+          atRest();
           break;
       }
     }
     for (const listener of listeners) listener(change);
   }
 
+  /** Nothing runs: nothing is being stopped either. */
+  function atRest(): void {
+    stopping.value = false;
+    stoppingTasks.value = new Set();
+  }
+
   function receipt(requestId: string, state: ReceiptState): void {
-    const word = state === ReceiptState.QUEUED ? "queued" : state === ReceiptState.MISSED ? "missed" : undefined;
-    waiting.value = waiting.value.flatMap((message) =>
-      message.requestId !== requestId ? [message] : word ? [{ ...message, state: word }] : [],
-    );
+    const known = waiting.value.some((message) => message.requestId === requestId);
+    if (!known && state === ReceiptState.QUEUED) void readWaiting(); // sent from elsewhere: its words are in the store
+    waiting.value = withReceipt(waiting.value, requestId, state);
+  }
+
+  async function readWaiting(): Promise<void> {
+    const { queuedMessages, session } = await client.sessions.getSessionTree({
+      sessionId: sessionId.value,
+      pageSize: 1,
+    });
+    if (session?.sessionId === sessionId.value) waiting.value = withStored(waiting.value, queuedMessages);
   }
 
   /** Send a message; a running turn is steered or waited for. False when it was not accepted. */
@@ -152,6 +164,11 @@ export const useChat = defineStore("chat", () => {
     return accepted;
   }
 
+  /** Ask the same again: as another version of the question, or behind it where nothing stands before it. */
+  async function again(question: Entry): Promise<void> {
+    if (question.body.case === "user") await send(question.body.value.text, undefined, question.parentEntryId);
+  }
+
   async function retract(requestId: string): Promise<void> {
     await notices.attempt(() => client.chat.retractMessage({ sessionId: sessionId.value, requestId }));
   }
@@ -162,8 +179,8 @@ export const useChat = defineStore("chat", () => {
 
   async function stop(): Promise<void> {
     stopping.value = true;
-    const stopped = await notices.attempt(() => client.chat.cancelTurn({ sessionId: sessionId.value }));
-    if (!stopped) stopping.value = false;
+    await notices.attempt(() => client.chat.cancelTurn({ sessionId: sessionId.value }));
+    stopping.value = false; // the answer comes when everything is gone, or nothing was there
   }
 
   async function stopTask(taskId: string): Promise<void> {
@@ -174,8 +191,18 @@ export const useChat = defineStore("chat", () => {
     stoppingTasks.value = rest;
   }
 
-  async function switchTo(leaf: string): Promise<void> {
-    await notices.attempt(() => client.commands.switchLeaf({ sessionId: sessionId.value, leafEntryId: leaf }));
+  /** Show another branch; with instructions, or "", the one that is left is summarised. */
+  async function switchTo(leaf: string, instructions?: string): Promise<boolean> {
+    const summary = instructions === undefined ? {} : { summarize: true, instructions };
+    const request = { sessionId: sessionId.value, leafEntryId: leaf, ...summary };
+    return notices.attempt(() => client.commands.switchLeaf(request));
+  }
+
+  /** Read the session again, after it could not be had. */
+  async function reload(): Promise<void> {
+    const id = sessionId.value;
+    leave();
+    await show(id);
   }
 
   function draftOf(entryId: string, taskId = ""): Draft | undefined {
@@ -206,10 +233,13 @@ export const useChat = defineStore("chat", () => {
       waiting,
       stopping,
       sending,
+      loaded,
       from,
+      treeOpen,
+      toFocus,
       heard,
     },
     ...{ stoppingTasks, compacting, compactionError, tree, running, openQuestions, runningTasks },
-    ...{ show, leave, send, retract, forgetWaiting, stop, stopTask, switchTo, draftOf, onChange },
+    ...{ show, leave, send, again, retract, forgetWaiting, stop, stopTask, switchTo, reload, draftOf, onChange },
   };
 });

@@ -1,4 +1,5 @@
 import type { Session } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
+import type { ListSessionsResponse } from "@netaclaw/client/gen/netaclaw/session/v1/session_service_pb";
 import { defineStore } from "pinia";
 import { computed, ref, shallowRef } from "vue";
 
@@ -7,7 +8,6 @@ import { millis } from "../model/figures";
 import { useNotices } from "./notices";
 
 const SEARCH_AFTER_MS = 200;
-const REFRESH_AFTER_MS = 700;
 
 /** The caller's sessions, last changed first, kept current by the feed. */
 export const useSessions = defineStore("sessions", () => {
@@ -17,6 +17,7 @@ export const useSessions = defineStore("sessions", () => {
   const loaded = ref(false);
   const nextPage = ref("");
   let asked = 0;
+  let shownFor = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
   let following = false;
 
@@ -24,30 +25,45 @@ export const useSessions = defineStore("sessions", () => {
     [...known.value.values()].sort((a, b) => (millis(b.updateTime) ?? 0) - (millis(a.updateTime) ?? 0)),
   );
 
-  /** Read the first page, or the next one; a refresh keeps what else is shown. */
-  async function load(more = false, refresh = false): Promise<void> {
-    const mine = ++asked;
-    const request = { query: query.value.trim(), pageToken: more ? nextPage.value : "" };
-    await notices.attempt(async () => {
-      const page = await client.sessions.listSessions(request);
-      if (mine !== asked) return; // another question was asked meanwhile
-      const kept = more || refresh ? [...known.value] : [];
-      known.value = new Map([...kept, ...page.sessions.map((session) => [session.sessionId, session] as const)]);
-      if (!refresh) nextPage.value = page.nextPageToken;
-      loaded.value = true;
-    });
+  /** What is known of later pages than this first one. */
+  function beyond(page: ListSessionsResponse): Session[] {
+    const last = millis(page.sessions.at(-1)?.updateTime) ?? 0;
+    if (!page.nextPageToken) return [];
+    return [...known.value.values()].filter((session) => (millis(session.updateTime) ?? 0) < last);
   }
 
+  /** Read the first page, or the next one. */
+  function load(more = false): Promise<void> {
+    const mine = ++asked;
+    const request = { query: query.value.trim(), pageToken: more ? nextPage.value : "" };
+    return notices.read(
+      async () => {
+        const page = await client.sessions.listSessions(request);
+        if (mine !== asked) return; // another question was asked meanwhile
+        const kept = more ? [...known.value.values()] : shownFor === request.query ? beyond(page) : [];
+        known.value = new Map([...kept, ...page.sessions].map((session) => [session.sessionId, session]));
+        if (more || !kept.length) nextPage.value = page.nextPageToken;
+        shownFor = request.query;
+        loaded.value = true;
+      },
+      () => mine === asked,
+    );
+  }
+
+  /** Changes are told of live; what happened before they were listened for is read, whenever the stream is made again. */
   function follow(): void {
     if (following) return;
     following = true;
-    feed.onSessionList(({ event }) => {
-      if (event.case !== "sessionListChanged" || !event.value.session) return;
-      const { session, deleted } = event.value;
-      const changed = new Map(known.value);
-      if (deleted) changed.delete(session.sessionId);
-      else if (!query.value.trim() || changed.has(session.sessionId)) changed.set(session.sessionId, session);
-      known.value = changed;
+    feed.onSessionList({
+      listening: () => void load(),
+      event({ event }) {
+        if (event.case !== "sessionListChanged" || !event.value.session) return;
+        const { session, deleted } = event.value;
+        const changed = new Map(known.value);
+        if (deleted) changed.delete(session.sessionId);
+        else if (!query.value.trim() || changed.has(session.sessionId)) changed.set(session.sessionId, session);
+        known.value = changed;
+      },
     });
   }
 
@@ -55,12 +71,6 @@ export const useSessions = defineStore("sessions", () => {
     query.value = text;
     clearTimeout(timer);
     timer = setTimeout(() => void load(), SEARCH_AFTER_MS);
-  }
-
-  /** Changes of the list are live: what happened while the stream was made again is read. */
-  function refreshSoon(): void {
-    clearTimeout(timer);
-    timer = setTimeout(() => void load(false, true), REFRESH_AFTER_MS);
   }
 
   function put(session: Session | undefined): void {
@@ -90,5 +100,5 @@ export const useSessions = defineStore("sessions", () => {
     });
   }
 
-  return { list, query, loaded, nextPage, load, follow, refreshSoon, search, make, rename, remove };
+  return { list, query, loaded, nextPage, load, follow, search, make, rename, remove };
 });

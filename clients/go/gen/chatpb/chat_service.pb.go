@@ -510,7 +510,8 @@ type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Sessions to follow, at most 100.
 	Targets []*WatchTarget `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	// Optional. True sends session_list_changed events, too.
+	// Optional. True sends session_list_changed events, too. A heartbeat without a session says when they are listened
+	// for: what changed before it is to be read.
 	IncludeSessionList bool `protobuf:"varint,2,opt,name=include_session_list,json=includeSessionList,proto3" json:"include_session_list,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

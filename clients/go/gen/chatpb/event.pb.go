@@ -2655,7 +2655,8 @@ func (x *Pong) GetNonce() string {
 // Nothing happened for a while: on every stream, every 15 s by default, and within 30 s on one that leaves events out.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Seq of the session's last durable event; on a stream that leaves events out, of its own last one.
+	// Output only. Seq of the session's last durable event; on a stream that leaves events out, of its own last one; 0
+	// for the list of sessions.
 	Seq           int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

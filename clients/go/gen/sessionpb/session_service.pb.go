@@ -297,6 +297,70 @@ func (x *GetSessionTreeRequest) GetPageToken() string {
 	return ""
 }
 
+// A message that waits for the running turn.
+type QueuedMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Output only. Names it in RetractMessage.
+	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Output only. Its first 2 KiB of UTF-8.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Output only. When it came.
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuedMessage) Reset() {
+	*x = QueuedMessage{}
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuedMessage) ProtoMessage() {}
+
+func (x *QueuedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuedMessage.ProtoReflect.Descriptor instead.
+func (*QueuedMessage) Descriptor() ([]byte, []int) {
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *QueuedMessage) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *QueuedMessage) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *QueuedMessage) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
 // Response of GetSessionTree.
 type GetSessionTreeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -306,13 +370,15 @@ type GetSessionTreeResponse struct {
 	Entries []*Entry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
 	// Output only. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Output only. On the first page: the messages that wait for the running turn, in the order in which they came.
+	QueuedMessages []*QueuedMessage `protobuf:"bytes,4,rep,name=queued_messages,json=queuedMessages,proto3" json:"queued_messages,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetSessionTreeResponse) Reset() {
 	*x = GetSessionTreeResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[5]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -324,7 +390,7 @@ func (x *GetSessionTreeResponse) String() string {
 func (*GetSessionTreeResponse) ProtoMessage() {}
 
 func (x *GetSessionTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[5]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -337,7 +403,7 @@ func (x *GetSessionTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionTreeResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{5}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetSessionTreeResponse) GetSession() *Session {
@@ -361,6 +427,13 @@ func (x *GetSessionTreeResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *GetSessionTreeResponse) GetQueuedMessages() []*QueuedMessage {
+	if x != nil {
+		return x.QueuedMessages
+	}
+	return nil
+}
+
 // Request of ListMessages.
 type ListMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -380,7 +453,7 @@ type ListMessagesRequest struct {
 
 func (x *ListMessagesRequest) Reset() {
 	*x = ListMessagesRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[6]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +465,7 @@ func (x *ListMessagesRequest) String() string {
 func (*ListMessagesRequest) ProtoMessage() {}
 
 func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[6]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +478,7 @@ func (x *ListMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{6}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListMessagesRequest) GetSessionId() string {
@@ -456,7 +529,7 @@ type ListMessagesResponse struct {
 
 func (x *ListMessagesResponse) Reset() {
 	*x = ListMessagesResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[7]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +541,7 @@ func (x *ListMessagesResponse) String() string {
 func (*ListMessagesResponse) ProtoMessage() {}
 
 func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[7]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +554,7 @@ func (x *ListMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagesResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{7}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListMessagesResponse) GetEntries() []*Entry {
@@ -515,7 +588,7 @@ type ReadContentRequest struct {
 
 func (x *ReadContentRequest) Reset() {
 	*x = ReadContentRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[8]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +600,7 @@ func (x *ReadContentRequest) String() string {
 func (*ReadContentRequest) ProtoMessage() {}
 
 func (x *ReadContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[8]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +613,7 @@ func (x *ReadContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadContentRequest.ProtoReflect.Descriptor instead.
 func (*ReadContentRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{8}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReadContentRequest) GetSessionId() string {
@@ -582,7 +655,7 @@ type ReadContentResponse struct {
 
 func (x *ReadContentResponse) Reset() {
 	*x = ReadContentResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[9]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +667,7 @@ func (x *ReadContentResponse) String() string {
 func (*ReadContentResponse) ProtoMessage() {}
 
 func (x *ReadContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[9]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +680,7 @@ func (x *ReadContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadContentResponse.ProtoReflect.Descriptor instead.
 func (*ReadContentResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{9}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReadContentResponse) GetChunk() *ContentChunk {
@@ -634,7 +707,7 @@ type SubagentEntry struct {
 
 func (x *SubagentEntry) Reset() {
 	*x = SubagentEntry{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[10]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +719,7 @@ func (x *SubagentEntry) String() string {
 func (*SubagentEntry) ProtoMessage() {}
 
 func (x *SubagentEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[10]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +732,7 @@ func (x *SubagentEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubagentEntry.ProtoReflect.Descriptor instead.
 func (*SubagentEntry) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{10}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SubagentEntry) GetTaskId() string {
@@ -707,7 +780,7 @@ type ListSubagentEntriesRequest struct {
 
 func (x *ListSubagentEntriesRequest) Reset() {
 	*x = ListSubagentEntriesRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[11]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +792,7 @@ func (x *ListSubagentEntriesRequest) String() string {
 func (*ListSubagentEntriesRequest) ProtoMessage() {}
 
 func (x *ListSubagentEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[11]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +805,7 @@ func (x *ListSubagentEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSubagentEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ListSubagentEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{11}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListSubagentEntriesRequest) GetSessionId() string {
@@ -778,7 +851,7 @@ type ListSubagentEntriesResponse struct {
 
 func (x *ListSubagentEntriesResponse) Reset() {
 	*x = ListSubagentEntriesResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[12]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +863,7 @@ func (x *ListSubagentEntriesResponse) String() string {
 func (*ListSubagentEntriesResponse) ProtoMessage() {}
 
 func (x *ListSubagentEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[12]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +876,7 @@ func (x *ListSubagentEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSubagentEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ListSubagentEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{12}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListSubagentEntriesResponse) GetTask() *SubagentTask {
@@ -840,7 +913,7 @@ type GetSubagentResultRequest struct {
 
 func (x *GetSubagentResultRequest) Reset() {
 	*x = GetSubagentResultRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +925,7 @@ func (x *GetSubagentResultRequest) String() string {
 func (*GetSubagentResultRequest) ProtoMessage() {}
 
 func (x *GetSubagentResultRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[13]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +938,7 @@ func (x *GetSubagentResultRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSubagentResultRequest.ProtoReflect.Descriptor instead.
 func (*GetSubagentResultRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{13}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetSubagentResultRequest) GetSessionId() string {
@@ -897,7 +970,7 @@ type GetSubagentResultResponse struct {
 
 func (x *GetSubagentResultResponse) Reset() {
 	*x = GetSubagentResultResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +982,7 @@ func (x *GetSubagentResultResponse) String() string {
 func (*GetSubagentResultResponse) ProtoMessage() {}
 
 func (x *GetSubagentResultResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[14]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +995,7 @@ func (x *GetSubagentResultResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSubagentResultResponse.ProtoReflect.Descriptor instead.
 func (*GetSubagentResultResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{14}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetSubagentResultResponse) GetTask() *SubagentTask {
@@ -965,7 +1038,7 @@ type ListProcessEventsRequest struct {
 
 func (x *ListProcessEventsRequest) Reset() {
 	*x = ListProcessEventsRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1050,7 @@ func (x *ListProcessEventsRequest) String() string {
 func (*ListProcessEventsRequest) ProtoMessage() {}
 
 func (x *ListProcessEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[15]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1063,7 @@ func (x *ListProcessEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessEventsRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{15}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListProcessEventsRequest) GetSessionId() string {
@@ -1041,7 +1114,7 @@ type ListProcessEventsResponse struct {
 
 func (x *ListProcessEventsResponse) Reset() {
 	*x = ListProcessEventsResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1126,7 @@ func (x *ListProcessEventsResponse) String() string {
 func (*ListProcessEventsResponse) ProtoMessage() {}
 
 func (x *ListProcessEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[16]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1139,7 @@ func (x *ListProcessEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessEventsResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{16}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListProcessEventsResponse) GetProcessEvents() []*ProcessEvent {
@@ -1096,7 +1169,7 @@ type GetUsageRequest struct {
 
 func (x *GetUsageRequest) Reset() {
 	*x = GetUsageRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1181,7 @@ func (x *GetUsageRequest) String() string {
 func (*GetUsageRequest) ProtoMessage() {}
 
 func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[17]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1194,7 @@ func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsageRequest.ProtoReflect.Descriptor instead.
 func (*GetUsageRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{17}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetUsageRequest) GetSessionId() string {
@@ -1151,7 +1224,7 @@ type GetUsageResponse struct {
 
 func (x *GetUsageResponse) Reset() {
 	*x = GetUsageResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[18]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1236,7 @@ func (x *GetUsageResponse) String() string {
 func (*GetUsageResponse) ProtoMessage() {}
 
 func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[18]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1249,7 @@ func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUsageResponse.ProtoReflect.Descriptor instead.
 func (*GetUsageResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{18}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetUsageResponse) GetTotal() *Usage {
@@ -1206,7 +1279,7 @@ type Workspace struct {
 
 func (x *Workspace) Reset() {
 	*x = Workspace{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[19]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1291,7 @@ func (x *Workspace) String() string {
 func (*Workspace) ProtoMessage() {}
 
 func (x *Workspace) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[19]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1304,7 @@ func (x *Workspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workspace.ProtoReflect.Descriptor instead.
 func (*Workspace) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{19}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Workspace) GetName() string {
@@ -1261,7 +1334,7 @@ type ListWorkspacesRequest struct {
 
 func (x *ListWorkspacesRequest) Reset() {
 	*x = ListWorkspacesRequest{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[20]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1346,7 @@ func (x *ListWorkspacesRequest) String() string {
 func (*ListWorkspacesRequest) ProtoMessage() {}
 
 func (x *ListWorkspacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[20]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1359,7 @@ func (x *ListWorkspacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkspacesRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkspacesRequest) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{20}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListWorkspacesRequest) GetPageSize() int32 {
@@ -1316,7 +1389,7 @@ type ListWorkspacesResponse struct {
 
 func (x *ListWorkspacesResponse) Reset() {
 	*x = ListWorkspacesResponse{}
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[21]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1401,7 @@ func (x *ListWorkspacesResponse) String() string {
 func (*ListWorkspacesResponse) ProtoMessage() {}
 
 func (x *ListWorkspacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[21]
+	mi := &file_netaclaw_session_v1_session_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1414,7 @@ func (x *ListWorkspacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkspacesResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkspacesResponse) Descriptor() ([]byte, []int) {
-	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{21}
+	return file_netaclaw_session_v1_session_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListWorkspacesResponse) GetWorkspaces() []*Workspace {
@@ -1381,11 +1454,18 @@ const file_netaclaw_session_v1_session_service_proto_rawDesc = "" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\xae\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x7f\n" +
+	"\rQueuedMessage\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\"\xfb\x01\n" +
 	"\x16GetSessionTreeResponse\x126\n" +
 	"\asession\x18\x01 \x01(\v2\x1c.netaclaw.session.v1.SessionR\asession\x124\n" +
 	"\aentries\x18\x02 \x03(\v2\x1a.netaclaw.session.v1.EntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"\xb2\x01\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12K\n" +
+	"\x0fqueued_messages\x18\x04 \x03(\v2\".netaclaw.session.v1.QueuedMessageR\x0equeuedMessages\"\xb2\x01\n" +
 	"\x13ListMessagesRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\"\n" +
@@ -1488,84 +1568,87 @@ func file_netaclaw_session_v1_session_service_proto_rawDescGZIP() []byte {
 	return file_netaclaw_session_v1_session_service_proto_rawDescData
 }
 
-var file_netaclaw_session_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_netaclaw_session_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_netaclaw_session_v1_session_service_proto_goTypes = []any{
 	(*GetSessionRequest)(nil),           // 0: netaclaw.session.v1.GetSessionRequest
 	(*GetSessionResponse)(nil),          // 1: netaclaw.session.v1.GetSessionResponse
 	(*ListSessionsRequest)(nil),         // 2: netaclaw.session.v1.ListSessionsRequest
 	(*ListSessionsResponse)(nil),        // 3: netaclaw.session.v1.ListSessionsResponse
 	(*GetSessionTreeRequest)(nil),       // 4: netaclaw.session.v1.GetSessionTreeRequest
-	(*GetSessionTreeResponse)(nil),      // 5: netaclaw.session.v1.GetSessionTreeResponse
-	(*ListMessagesRequest)(nil),         // 6: netaclaw.session.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),        // 7: netaclaw.session.v1.ListMessagesResponse
-	(*ReadContentRequest)(nil),          // 8: netaclaw.session.v1.ReadContentRequest
-	(*ReadContentResponse)(nil),         // 9: netaclaw.session.v1.ReadContentResponse
-	(*SubagentEntry)(nil),               // 10: netaclaw.session.v1.SubagentEntry
-	(*ListSubagentEntriesRequest)(nil),  // 11: netaclaw.session.v1.ListSubagentEntriesRequest
-	(*ListSubagentEntriesResponse)(nil), // 12: netaclaw.session.v1.ListSubagentEntriesResponse
-	(*GetSubagentResultRequest)(nil),    // 13: netaclaw.session.v1.GetSubagentResultRequest
-	(*GetSubagentResultResponse)(nil),   // 14: netaclaw.session.v1.GetSubagentResultResponse
-	(*ListProcessEventsRequest)(nil),    // 15: netaclaw.session.v1.ListProcessEventsRequest
-	(*ListProcessEventsResponse)(nil),   // 16: netaclaw.session.v1.ListProcessEventsResponse
-	(*GetUsageRequest)(nil),             // 17: netaclaw.session.v1.GetUsageRequest
-	(*GetUsageResponse)(nil),            // 18: netaclaw.session.v1.GetUsageResponse
-	(*Workspace)(nil),                   // 19: netaclaw.session.v1.Workspace
-	(*ListWorkspacesRequest)(nil),       // 20: netaclaw.session.v1.ListWorkspacesRequest
-	(*ListWorkspacesResponse)(nil),      // 21: netaclaw.session.v1.ListWorkspacesResponse
-	(*Session)(nil),                     // 22: netaclaw.session.v1.Session
-	(*Entry)(nil),                       // 23: netaclaw.session.v1.Entry
-	(*ContentChunk)(nil),                // 24: netaclaw.session.v1.ContentChunk
-	(*Message)(nil),                     // 25: netaclaw.session.v1.Message
-	(*timestamppb.Timestamp)(nil),       // 26: google.protobuf.Timestamp
-	(*SubagentTask)(nil),                // 27: netaclaw.session.v1.SubagentTask
-	(*SubagentFinalResult)(nil),         // 28: netaclaw.session.v1.SubagentFinalResult
-	(*EvidenceSummary)(nil),             // 29: netaclaw.session.v1.EvidenceSummary
-	(*ProcessEvent)(nil),                // 30: netaclaw.session.v1.ProcessEvent
-	(*Usage)(nil),                       // 31: netaclaw.session.v1.Usage
+	(*QueuedMessage)(nil),               // 5: netaclaw.session.v1.QueuedMessage
+	(*GetSessionTreeResponse)(nil),      // 6: netaclaw.session.v1.GetSessionTreeResponse
+	(*ListMessagesRequest)(nil),         // 7: netaclaw.session.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),        // 8: netaclaw.session.v1.ListMessagesResponse
+	(*ReadContentRequest)(nil),          // 9: netaclaw.session.v1.ReadContentRequest
+	(*ReadContentResponse)(nil),         // 10: netaclaw.session.v1.ReadContentResponse
+	(*SubagentEntry)(nil),               // 11: netaclaw.session.v1.SubagentEntry
+	(*ListSubagentEntriesRequest)(nil),  // 12: netaclaw.session.v1.ListSubagentEntriesRequest
+	(*ListSubagentEntriesResponse)(nil), // 13: netaclaw.session.v1.ListSubagentEntriesResponse
+	(*GetSubagentResultRequest)(nil),    // 14: netaclaw.session.v1.GetSubagentResultRequest
+	(*GetSubagentResultResponse)(nil),   // 15: netaclaw.session.v1.GetSubagentResultResponse
+	(*ListProcessEventsRequest)(nil),    // 16: netaclaw.session.v1.ListProcessEventsRequest
+	(*ListProcessEventsResponse)(nil),   // 17: netaclaw.session.v1.ListProcessEventsResponse
+	(*GetUsageRequest)(nil),             // 18: netaclaw.session.v1.GetUsageRequest
+	(*GetUsageResponse)(nil),            // 19: netaclaw.session.v1.GetUsageResponse
+	(*Workspace)(nil),                   // 20: netaclaw.session.v1.Workspace
+	(*ListWorkspacesRequest)(nil),       // 21: netaclaw.session.v1.ListWorkspacesRequest
+	(*ListWorkspacesResponse)(nil),      // 22: netaclaw.session.v1.ListWorkspacesResponse
+	(*Session)(nil),                     // 23: netaclaw.session.v1.Session
+	(*timestamppb.Timestamp)(nil),       // 24: google.protobuf.Timestamp
+	(*Entry)(nil),                       // 25: netaclaw.session.v1.Entry
+	(*ContentChunk)(nil),                // 26: netaclaw.session.v1.ContentChunk
+	(*Message)(nil),                     // 27: netaclaw.session.v1.Message
+	(*SubagentTask)(nil),                // 28: netaclaw.session.v1.SubagentTask
+	(*SubagentFinalResult)(nil),         // 29: netaclaw.session.v1.SubagentFinalResult
+	(*EvidenceSummary)(nil),             // 30: netaclaw.session.v1.EvidenceSummary
+	(*ProcessEvent)(nil),                // 31: netaclaw.session.v1.ProcessEvent
+	(*Usage)(nil),                       // 32: netaclaw.session.v1.Usage
 }
 var file_netaclaw_session_v1_session_service_proto_depIdxs = []int32{
-	22, // 0: netaclaw.session.v1.GetSessionResponse.session:type_name -> netaclaw.session.v1.Session
-	22, // 1: netaclaw.session.v1.ListSessionsResponse.sessions:type_name -> netaclaw.session.v1.Session
-	22, // 2: netaclaw.session.v1.GetSessionTreeResponse.session:type_name -> netaclaw.session.v1.Session
-	23, // 3: netaclaw.session.v1.GetSessionTreeResponse.entries:type_name -> netaclaw.session.v1.Entry
-	23, // 4: netaclaw.session.v1.ListMessagesResponse.entries:type_name -> netaclaw.session.v1.Entry
-	24, // 5: netaclaw.session.v1.ReadContentResponse.chunk:type_name -> netaclaw.session.v1.ContentChunk
-	25, // 6: netaclaw.session.v1.SubagentEntry.message:type_name -> netaclaw.session.v1.Message
-	26, // 7: netaclaw.session.v1.SubagentEntry.create_time:type_name -> google.protobuf.Timestamp
-	27, // 8: netaclaw.session.v1.ListSubagentEntriesResponse.task:type_name -> netaclaw.session.v1.SubagentTask
-	10, // 9: netaclaw.session.v1.ListSubagentEntriesResponse.entries:type_name -> netaclaw.session.v1.SubagentEntry
-	27, // 10: netaclaw.session.v1.GetSubagentResultResponse.task:type_name -> netaclaw.session.v1.SubagentTask
-	28, // 11: netaclaw.session.v1.GetSubagentResultResponse.result:type_name -> netaclaw.session.v1.SubagentFinalResult
-	29, // 12: netaclaw.session.v1.GetSubagentResultResponse.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
-	30, // 13: netaclaw.session.v1.ListProcessEventsResponse.process_events:type_name -> netaclaw.session.v1.ProcessEvent
-	31, // 14: netaclaw.session.v1.GetUsageResponse.total:type_name -> netaclaw.session.v1.Usage
-	31, // 15: netaclaw.session.v1.GetUsageResponse.subagents:type_name -> netaclaw.session.v1.Usage
-	19, // 16: netaclaw.session.v1.ListWorkspacesResponse.workspaces:type_name -> netaclaw.session.v1.Workspace
-	0,  // 17: netaclaw.session.v1.SessionService.GetSession:input_type -> netaclaw.session.v1.GetSessionRequest
-	2,  // 18: netaclaw.session.v1.SessionService.ListSessions:input_type -> netaclaw.session.v1.ListSessionsRequest
-	4,  // 19: netaclaw.session.v1.SessionService.GetSessionTree:input_type -> netaclaw.session.v1.GetSessionTreeRequest
-	6,  // 20: netaclaw.session.v1.SessionService.ListMessages:input_type -> netaclaw.session.v1.ListMessagesRequest
-	8,  // 21: netaclaw.session.v1.SessionService.ReadContent:input_type -> netaclaw.session.v1.ReadContentRequest
-	11, // 22: netaclaw.session.v1.SessionService.ListSubagentEntries:input_type -> netaclaw.session.v1.ListSubagentEntriesRequest
-	13, // 23: netaclaw.session.v1.SessionService.GetSubagentResult:input_type -> netaclaw.session.v1.GetSubagentResultRequest
-	15, // 24: netaclaw.session.v1.SessionService.ListProcessEvents:input_type -> netaclaw.session.v1.ListProcessEventsRequest
-	17, // 25: netaclaw.session.v1.SessionService.GetUsage:input_type -> netaclaw.session.v1.GetUsageRequest
-	20, // 26: netaclaw.session.v1.SessionService.ListWorkspaces:input_type -> netaclaw.session.v1.ListWorkspacesRequest
-	1,  // 27: netaclaw.session.v1.SessionService.GetSession:output_type -> netaclaw.session.v1.GetSessionResponse
-	3,  // 28: netaclaw.session.v1.SessionService.ListSessions:output_type -> netaclaw.session.v1.ListSessionsResponse
-	5,  // 29: netaclaw.session.v1.SessionService.GetSessionTree:output_type -> netaclaw.session.v1.GetSessionTreeResponse
-	7,  // 30: netaclaw.session.v1.SessionService.ListMessages:output_type -> netaclaw.session.v1.ListMessagesResponse
-	9,  // 31: netaclaw.session.v1.SessionService.ReadContent:output_type -> netaclaw.session.v1.ReadContentResponse
-	12, // 32: netaclaw.session.v1.SessionService.ListSubagentEntries:output_type -> netaclaw.session.v1.ListSubagentEntriesResponse
-	14, // 33: netaclaw.session.v1.SessionService.GetSubagentResult:output_type -> netaclaw.session.v1.GetSubagentResultResponse
-	16, // 34: netaclaw.session.v1.SessionService.ListProcessEvents:output_type -> netaclaw.session.v1.ListProcessEventsResponse
-	18, // 35: netaclaw.session.v1.SessionService.GetUsage:output_type -> netaclaw.session.v1.GetUsageResponse
-	21, // 36: netaclaw.session.v1.SessionService.ListWorkspaces:output_type -> netaclaw.session.v1.ListWorkspacesResponse
-	27, // [27:37] is the sub-list for method output_type
-	17, // [17:27] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	23, // 0: netaclaw.session.v1.GetSessionResponse.session:type_name -> netaclaw.session.v1.Session
+	23, // 1: netaclaw.session.v1.ListSessionsResponse.sessions:type_name -> netaclaw.session.v1.Session
+	24, // 2: netaclaw.session.v1.QueuedMessage.create_time:type_name -> google.protobuf.Timestamp
+	23, // 3: netaclaw.session.v1.GetSessionTreeResponse.session:type_name -> netaclaw.session.v1.Session
+	25, // 4: netaclaw.session.v1.GetSessionTreeResponse.entries:type_name -> netaclaw.session.v1.Entry
+	5,  // 5: netaclaw.session.v1.GetSessionTreeResponse.queued_messages:type_name -> netaclaw.session.v1.QueuedMessage
+	25, // 6: netaclaw.session.v1.ListMessagesResponse.entries:type_name -> netaclaw.session.v1.Entry
+	26, // 7: netaclaw.session.v1.ReadContentResponse.chunk:type_name -> netaclaw.session.v1.ContentChunk
+	27, // 8: netaclaw.session.v1.SubagentEntry.message:type_name -> netaclaw.session.v1.Message
+	24, // 9: netaclaw.session.v1.SubagentEntry.create_time:type_name -> google.protobuf.Timestamp
+	28, // 10: netaclaw.session.v1.ListSubagentEntriesResponse.task:type_name -> netaclaw.session.v1.SubagentTask
+	11, // 11: netaclaw.session.v1.ListSubagentEntriesResponse.entries:type_name -> netaclaw.session.v1.SubagentEntry
+	28, // 12: netaclaw.session.v1.GetSubagentResultResponse.task:type_name -> netaclaw.session.v1.SubagentTask
+	29, // 13: netaclaw.session.v1.GetSubagentResultResponse.result:type_name -> netaclaw.session.v1.SubagentFinalResult
+	30, // 14: netaclaw.session.v1.GetSubagentResultResponse.evidence_summaries:type_name -> netaclaw.session.v1.EvidenceSummary
+	31, // 15: netaclaw.session.v1.ListProcessEventsResponse.process_events:type_name -> netaclaw.session.v1.ProcessEvent
+	32, // 16: netaclaw.session.v1.GetUsageResponse.total:type_name -> netaclaw.session.v1.Usage
+	32, // 17: netaclaw.session.v1.GetUsageResponse.subagents:type_name -> netaclaw.session.v1.Usage
+	20, // 18: netaclaw.session.v1.ListWorkspacesResponse.workspaces:type_name -> netaclaw.session.v1.Workspace
+	0,  // 19: netaclaw.session.v1.SessionService.GetSession:input_type -> netaclaw.session.v1.GetSessionRequest
+	2,  // 20: netaclaw.session.v1.SessionService.ListSessions:input_type -> netaclaw.session.v1.ListSessionsRequest
+	4,  // 21: netaclaw.session.v1.SessionService.GetSessionTree:input_type -> netaclaw.session.v1.GetSessionTreeRequest
+	7,  // 22: netaclaw.session.v1.SessionService.ListMessages:input_type -> netaclaw.session.v1.ListMessagesRequest
+	9,  // 23: netaclaw.session.v1.SessionService.ReadContent:input_type -> netaclaw.session.v1.ReadContentRequest
+	12, // 24: netaclaw.session.v1.SessionService.ListSubagentEntries:input_type -> netaclaw.session.v1.ListSubagentEntriesRequest
+	14, // 25: netaclaw.session.v1.SessionService.GetSubagentResult:input_type -> netaclaw.session.v1.GetSubagentResultRequest
+	16, // 26: netaclaw.session.v1.SessionService.ListProcessEvents:input_type -> netaclaw.session.v1.ListProcessEventsRequest
+	18, // 27: netaclaw.session.v1.SessionService.GetUsage:input_type -> netaclaw.session.v1.GetUsageRequest
+	21, // 28: netaclaw.session.v1.SessionService.ListWorkspaces:input_type -> netaclaw.session.v1.ListWorkspacesRequest
+	1,  // 29: netaclaw.session.v1.SessionService.GetSession:output_type -> netaclaw.session.v1.GetSessionResponse
+	3,  // 30: netaclaw.session.v1.SessionService.ListSessions:output_type -> netaclaw.session.v1.ListSessionsResponse
+	6,  // 31: netaclaw.session.v1.SessionService.GetSessionTree:output_type -> netaclaw.session.v1.GetSessionTreeResponse
+	8,  // 32: netaclaw.session.v1.SessionService.ListMessages:output_type -> netaclaw.session.v1.ListMessagesResponse
+	10, // 33: netaclaw.session.v1.SessionService.ReadContent:output_type -> netaclaw.session.v1.ReadContentResponse
+	13, // 34: netaclaw.session.v1.SessionService.ListSubagentEntries:output_type -> netaclaw.session.v1.ListSubagentEntriesResponse
+	15, // 35: netaclaw.session.v1.SessionService.GetSubagentResult:output_type -> netaclaw.session.v1.GetSubagentResultResponse
+	17, // 36: netaclaw.session.v1.SessionService.ListProcessEvents:output_type -> netaclaw.session.v1.ListProcessEventsResponse
+	19, // 37: netaclaw.session.v1.SessionService.GetUsage:output_type -> netaclaw.session.v1.GetUsageResponse
+	22, // 38: netaclaw.session.v1.SessionService.ListWorkspaces:output_type -> netaclaw.session.v1.ListWorkspacesResponse
+	29, // [29:39] is the sub-list for method output_type
+	19, // [19:29] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_netaclaw_session_v1_session_service_proto_init() }
@@ -1582,7 +1665,7 @@ func file_netaclaw_session_v1_session_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_netaclaw_session_v1_session_service_proto_rawDesc), len(file_netaclaw_session_v1_session_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

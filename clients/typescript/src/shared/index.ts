@@ -2,8 +2,8 @@ import { fromBinary } from "@bufbuild/protobuf";
 
 import { connectBrowser } from "../browser.js";
 import type { ConnectOptions } from "../client.js";
-import { type Feed, FeedError, type FeedListener, WatchFeed } from "../feed.js";
-import { type ChatEvent, ChatEventSchema } from "../gen/netaclaw/chat/v1/event_pb.js";
+import { type Feed, FeedError, type FeedListener, type SessionListListener, WatchFeed } from "../feed.js";
+import { ChatEventSchema } from "../gen/netaclaw/chat/v1/event_pb.js";
 import { ALIVE_EVERY_MS, type ToTab, type ToWorker } from "./messages.js";
 
 export interface SharedFeedOptions extends ConnectOptions {
@@ -28,7 +28,7 @@ export function sharedFeed(options: SharedFeedOptions): Feed {
   return new WatchFeed(connectBrowser(connect));
 }
 
-type Listening = FeedListener | ((event: ChatEvent) => void);
+type Listening = { session: FeedListener } | { list: SessionListListener };
 
 /** The tab's end of a feed in a worker. */
 class PortFeed implements Feed {
@@ -59,11 +59,11 @@ class PortFeed implements Feed {
   }
 
   subscribe(sessionId: string, afterSeq: bigint, listener: FeedListener): () => void {
-    return this.listen(listener, (id) => ({ kind: "subscribe", id, sessionId, afterSeq }));
+    return this.listen({ session: listener }, (id) => ({ kind: "subscribe", id, sessionId, afterSeq }));
   }
 
-  onSessionList(listener: (event: ChatEvent) => void): () => void {
-    return this.listen(listener, (id) => ({ kind: "list", id }));
+  onSessionList(listener: SessionListListener): () => void {
+    return this.listen({ list: listener }, (id) => ({ kind: "list", id }));
   }
 
   close(): void {
@@ -84,12 +84,14 @@ class PortFeed implements Feed {
   }
 
   private heard(message: ToTab): void {
-    const listener = this.listening.get(message.id);
-    if (!listener) return;
-    if (typeof listener === "function") {
-      if (message.kind === "event") listener(fromBinary(ChatEventSchema, message.event));
+    const listening = this.listening.get(message.id);
+    if (!listening) return;
+    if ("list" in listening) {
+      if (message.kind === "event") listening.list.event(fromBinary(ChatEventSchema, message.event));
+      if (message.kind === "listening") listening.list.listening?.();
       return;
     }
+    const listener = listening.session;
     switch (message.kind) {
       case "event":
         return listener.event(fromBinary(ChatEventSchema, message.event));

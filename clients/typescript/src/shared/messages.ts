@@ -15,6 +15,7 @@ export type ToWorker =
 export type ToTab =
   | { readonly kind: "event"; readonly id: number; readonly event: Uint8Array }
   | { readonly kind: "reset"; readonly id: number }
+  | { readonly kind: "listening"; readonly id: number }
   | { readonly kind: "connected"; readonly id: number; readonly connected: boolean }
   | {
       readonly kind: "failed";

@@ -56,7 +56,10 @@ function serve(port: MessagePort): void {
       }
       case "list": {
         const { id } = data;
-        const end = feed?.onSessionList((event) => sent(id, event));
+        const end = feed?.onSessionList({
+          event: (event) => sent(id, event),
+          listening: () => tell({ kind: "listening", id }),
+        });
         if (end) subscriptions.set(id, end);
         return;
       }

@@ -158,6 +158,11 @@ FROM queued_message WHERE session_id = $1;
 -- name: count_queued
 SELECT count(*) FROM queued_message WHERE session_id = $1 AND taken_turn_id = '';
 
+-- name: shown_waiting
+SELECT request_id, substr(content, 1, $3) AS head, create_time FROM queued_message
+WHERE session_id = $1 AND owner_id = $2 AND taken_turn_id = ''
+ORDER BY message_no;
+
 -- name: next_queued
 -- Takes the message that has waited longest out of the queue, interrupting ones ($2) first.
 DELETE FROM queued_message

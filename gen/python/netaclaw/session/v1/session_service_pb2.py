@@ -28,7 +28,7 @@ from netaclaw.session.v1 import subagent_pb2 as netaclaw_dot_session_dot_v1_dot_
 from netaclaw.session.v1 import usage_pb2 as netaclaw_dot_session_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)netaclaw/session/v1/session_service.proto\x12\x13netaclaw.session.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fnetaclaw/session/v1/entry.proto\x1a\"netaclaw/session/v1/subagent.proto\x1a\x1fnetaclaw/session/v1/usage.proto\"\'\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"C\n\x12GetSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\"K\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05query\x18\x03 \x01(\t\"_\n\x14ListSessionsResponse\x12.\n\x08sessions\x18\x01 \x03(\x0b\x32\x1c.netaclaw.session.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"R\n\x15GetSessionTreeRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x8d\x01\n\x16GetSessionTreeResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12+\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x1a.netaclaw.session.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"z\n\x13ListMessagesRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x15\n\rleaf_entry_id\x18\x02 \x01(\t\x12\x11\n\tcompacted\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"\\\n\x14ListMessagesResponse\x12+\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1a.netaclaw.session.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"a\n\x12ReadContentRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\ncontent_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x05\"G\n\x13ReadContentResponse\x12\x30\n\x05\x63hunk\x18\x01 \x01(\x0b\x32!.netaclaw.session.v1.ContentChunk\"\x8b\x01\n\rSubagentEntry\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\t\n\x01n\x18\x02 \x01(\x05\x12-\n\x07message\x18\x03 \x01(\x0b\x32\x1c.netaclaw.session.v1.Message\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"h\n\x1aListSubagentEntriesRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x9c\x01\n\x1bListSubagentEntriesResponse\x12/\n\x04task\x18\x01 \x01(\x0b\x32!.netaclaw.session.v1.SubagentTask\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".netaclaw.session.v1.SubagentEntry\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"?\n\x18GetSubagentResultRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\"\xc8\x01\n\x19GetSubagentResultResponse\x12/\n\x04task\x18\x01 \x01(\x0b\x32!.netaclaw.session.v1.SubagentTask\x12\x38\n\x06result\x18\x02 \x01(\x0b\x32(.netaclaw.session.v1.SubagentFinalResult\x12@\n\x12\x65vidence_summaries\x18\x03 \x03(\x0b\x32$.netaclaw.session.v1.EvidenceSummary\"~\n\x18ListProcessEventsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x16\n\x0e\x62\x61tch_entry_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"o\n\x19ListProcessEventsResponse\x12\x39\n\x0eprocess_events\x18\x01 \x03(\x0b\x32!.netaclaw.session.v1.ProcessEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"6\n\x0fGetUsageRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"l\n\x10GetUsageResponse\x12)\n\x05total\x18\x01 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\x12-\n\tsubagents\x18\x02 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\"-\n\tWorkspace\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nis_default\x18\x02 \x01(\x08\">\n\x15ListWorkspacesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"e\n\x16ListWorkspacesResponse\x12\x32\n\nworkspaces\x18\x01 \x03(\x0b\x32\x1e.netaclaw.session.v1.Workspace\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xac\x08\n\x0eSessionService\x12]\n\nGetSession\x12&.netaclaw.session.v1.GetSessionRequest\x1a\'.netaclaw.session.v1.GetSessionResponse\x12\x63\n\x0cListSessions\x12(.netaclaw.session.v1.ListSessionsRequest\x1a).netaclaw.session.v1.ListSessionsResponse\x12i\n\x0eGetSessionTree\x12*.netaclaw.session.v1.GetSessionTreeRequest\x1a+.netaclaw.session.v1.GetSessionTreeResponse\x12\x63\n\x0cListMessages\x12(.netaclaw.session.v1.ListMessagesRequest\x1a).netaclaw.session.v1.ListMessagesResponse\x12`\n\x0bReadContent\x12\'.netaclaw.session.v1.ReadContentRequest\x1a(.netaclaw.session.v1.ReadContentResponse\x12x\n\x13ListSubagentEntries\x12/.netaclaw.session.v1.ListSubagentEntriesRequest\x1a\x30.netaclaw.session.v1.ListSubagentEntriesResponse\x12r\n\x11GetSubagentResult\x12-.netaclaw.session.v1.GetSubagentResultRequest\x1a..netaclaw.session.v1.GetSubagentResultResponse\x12r\n\x11ListProcessEvents\x12-.netaclaw.session.v1.ListProcessEventsRequest\x1a..netaclaw.session.v1.ListProcessEventsResponse\x12W\n\x08GetUsage\x12$.netaclaw.session.v1.GetUsageRequest\x1a%.netaclaw.session.v1.GetUsageResponse\x12i\n\x0eListWorkspaces\x12*.netaclaw.session.v1.ListWorkspacesRequest\x1a+.netaclaw.session.v1.ListWorkspacesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)netaclaw/session/v1/session_service.proto\x12\x13netaclaw.session.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fnetaclaw/session/v1/entry.proto\x1a\"netaclaw/session/v1/subagent.proto\x1a\x1fnetaclaw/session/v1/usage.proto\"\'\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"C\n\x12GetSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\"K\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05query\x18\x03 \x01(\t\"_\n\x14ListSessionsResponse\x12.\n\x08sessions\x18\x01 \x03(\x0b\x32\x1c.netaclaw.session.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"R\n\x15GetSessionTreeRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"b\n\rQueuedMessage\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xca\x01\n\x16GetSessionTreeResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12+\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x1a.netaclaw.session.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12;\n\x0fqueued_messages\x18\x04 \x03(\x0b\x32\".netaclaw.session.v1.QueuedMessage\"z\n\x13ListMessagesRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x15\n\rleaf_entry_id\x18\x02 \x01(\t\x12\x11\n\tcompacted\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"\\\n\x14ListMessagesResponse\x12+\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1a.netaclaw.session.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"a\n\x12ReadContentRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\ncontent_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x05\"G\n\x13ReadContentResponse\x12\x30\n\x05\x63hunk\x18\x01 \x01(\x0b\x32!.netaclaw.session.v1.ContentChunk\"\x8b\x01\n\rSubagentEntry\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\t\n\x01n\x18\x02 \x01(\x05\x12-\n\x07message\x18\x03 \x01(\x0b\x32\x1c.netaclaw.session.v1.Message\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"h\n\x1aListSubagentEntriesRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x9c\x01\n\x1bListSubagentEntriesResponse\x12/\n\x04task\x18\x01 \x01(\x0b\x32!.netaclaw.session.v1.SubagentTask\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".netaclaw.session.v1.SubagentEntry\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"?\n\x18GetSubagentResultRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\"\xc8\x01\n\x19GetSubagentResultResponse\x12/\n\x04task\x18\x01 \x01(\x0b\x32!.netaclaw.session.v1.SubagentTask\x12\x38\n\x06result\x18\x02 \x01(\x0b\x32(.netaclaw.session.v1.SubagentFinalResult\x12@\n\x12\x65vidence_summaries\x18\x03 \x03(\x0b\x32$.netaclaw.session.v1.EvidenceSummary\"~\n\x18ListProcessEventsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x16\n\x0e\x62\x61tch_entry_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\"o\n\x19ListProcessEventsResponse\x12\x39\n\x0eprocess_events\x18\x01 \x03(\x0b\x32!.netaclaw.session.v1.ProcessEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"6\n\x0fGetUsageRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"l\n\x10GetUsageResponse\x12)\n\x05total\x18\x01 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\x12-\n\tsubagents\x18\x02 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\"-\n\tWorkspace\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nis_default\x18\x02 \x01(\x08\">\n\x15ListWorkspacesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"e\n\x16ListWorkspacesResponse\x12\x32\n\nworkspaces\x18\x01 \x03(\x0b\x32\x1e.netaclaw.session.v1.Workspace\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xac\x08\n\x0eSessionService\x12]\n\nGetSession\x12&.netaclaw.session.v1.GetSessionRequest\x1a\'.netaclaw.session.v1.GetSessionResponse\x12\x63\n\x0cListSessions\x12(.netaclaw.session.v1.ListSessionsRequest\x1a).netaclaw.session.v1.ListSessionsResponse\x12i\n\x0eGetSessionTree\x12*.netaclaw.session.v1.GetSessionTreeRequest\x1a+.netaclaw.session.v1.GetSessionTreeResponse\x12\x63\n\x0cListMessages\x12(.netaclaw.session.v1.ListMessagesRequest\x1a).netaclaw.session.v1.ListMessagesResponse\x12`\n\x0bReadContent\x12\'.netaclaw.session.v1.ReadContentRequest\x1a(.netaclaw.session.v1.ReadContentResponse\x12x\n\x13ListSubagentEntries\x12/.netaclaw.session.v1.ListSubagentEntriesRequest\x1a\x30.netaclaw.session.v1.ListSubagentEntriesResponse\x12r\n\x11GetSubagentResult\x12-.netaclaw.session.v1.GetSubagentResultRequest\x1a..netaclaw.session.v1.GetSubagentResultResponse\x12r\n\x11ListProcessEvents\x12-.netaclaw.session.v1.ListProcessEventsRequest\x1a..netaclaw.session.v1.ListProcessEventsResponse\x12W\n\x08GetUsage\x12$.netaclaw.session.v1.GetUsageRequest\x1a%.netaclaw.session.v1.GetUsageResponse\x12i\n\x0eListWorkspaces\x12*.netaclaw.session.v1.ListWorkspacesRequest\x1a+.netaclaw.session.v1.ListWorkspacesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,40 +45,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTSESSIONSRESPONSE']._serialized_end=483
   _globals['_GETSESSIONTREEREQUEST']._serialized_start=485
   _globals['_GETSESSIONTREEREQUEST']._serialized_end=567
-  _globals['_GETSESSIONTREERESPONSE']._serialized_start=570
-  _globals['_GETSESSIONTREERESPONSE']._serialized_end=711
-  _globals['_LISTMESSAGESREQUEST']._serialized_start=713
-  _globals['_LISTMESSAGESREQUEST']._serialized_end=835
-  _globals['_LISTMESSAGESRESPONSE']._serialized_start=837
-  _globals['_LISTMESSAGESRESPONSE']._serialized_end=929
-  _globals['_READCONTENTREQUEST']._serialized_start=931
-  _globals['_READCONTENTREQUEST']._serialized_end=1028
-  _globals['_READCONTENTRESPONSE']._serialized_start=1030
-  _globals['_READCONTENTRESPONSE']._serialized_end=1101
-  _globals['_SUBAGENTENTRY']._serialized_start=1104
-  _globals['_SUBAGENTENTRY']._serialized_end=1243
-  _globals['_LISTSUBAGENTENTRIESREQUEST']._serialized_start=1245
-  _globals['_LISTSUBAGENTENTRIESREQUEST']._serialized_end=1349
-  _globals['_LISTSUBAGENTENTRIESRESPONSE']._serialized_start=1352
-  _globals['_LISTSUBAGENTENTRIESRESPONSE']._serialized_end=1508
-  _globals['_GETSUBAGENTRESULTREQUEST']._serialized_start=1510
-  _globals['_GETSUBAGENTRESULTREQUEST']._serialized_end=1573
-  _globals['_GETSUBAGENTRESULTRESPONSE']._serialized_start=1576
-  _globals['_GETSUBAGENTRESULTRESPONSE']._serialized_end=1776
-  _globals['_LISTPROCESSEVENTSREQUEST']._serialized_start=1778
-  _globals['_LISTPROCESSEVENTSREQUEST']._serialized_end=1904
-  _globals['_LISTPROCESSEVENTSRESPONSE']._serialized_start=1906
-  _globals['_LISTPROCESSEVENTSRESPONSE']._serialized_end=2017
-  _globals['_GETUSAGEREQUEST']._serialized_start=2019
-  _globals['_GETUSAGEREQUEST']._serialized_end=2073
-  _globals['_GETUSAGERESPONSE']._serialized_start=2075
-  _globals['_GETUSAGERESPONSE']._serialized_end=2183
-  _globals['_WORKSPACE']._serialized_start=2185
-  _globals['_WORKSPACE']._serialized_end=2230
-  _globals['_LISTWORKSPACESREQUEST']._serialized_start=2232
-  _globals['_LISTWORKSPACESREQUEST']._serialized_end=2294
-  _globals['_LISTWORKSPACESRESPONSE']._serialized_start=2296
-  _globals['_LISTWORKSPACESRESPONSE']._serialized_end=2397
-  _globals['_SESSIONSERVICE']._serialized_start=2400
-  _globals['_SESSIONSERVICE']._serialized_end=3468
+  _globals['_QUEUEDMESSAGE']._serialized_start=569
+  _globals['_QUEUEDMESSAGE']._serialized_end=667
+  _globals['_GETSESSIONTREERESPONSE']._serialized_start=670
+  _globals['_GETSESSIONTREERESPONSE']._serialized_end=872
+  _globals['_LISTMESSAGESREQUEST']._serialized_start=874
+  _globals['_LISTMESSAGESREQUEST']._serialized_end=996
+  _globals['_LISTMESSAGESRESPONSE']._serialized_start=998
+  _globals['_LISTMESSAGESRESPONSE']._serialized_end=1090
+  _globals['_READCONTENTREQUEST']._serialized_start=1092
+  _globals['_READCONTENTREQUEST']._serialized_end=1189
+  _globals['_READCONTENTRESPONSE']._serialized_start=1191
+  _globals['_READCONTENTRESPONSE']._serialized_end=1262
+  _globals['_SUBAGENTENTRY']._serialized_start=1265
+  _globals['_SUBAGENTENTRY']._serialized_end=1404
+  _globals['_LISTSUBAGENTENTRIESREQUEST']._serialized_start=1406
+  _globals['_LISTSUBAGENTENTRIESREQUEST']._serialized_end=1510
+  _globals['_LISTSUBAGENTENTRIESRESPONSE']._serialized_start=1513
+  _globals['_LISTSUBAGENTENTRIESRESPONSE']._serialized_end=1669
+  _globals['_GETSUBAGENTRESULTREQUEST']._serialized_start=1671
+  _globals['_GETSUBAGENTRESULTREQUEST']._serialized_end=1734
+  _globals['_GETSUBAGENTRESULTRESPONSE']._serialized_start=1737
+  _globals['_GETSUBAGENTRESULTRESPONSE']._serialized_end=1937
+  _globals['_LISTPROCESSEVENTSREQUEST']._serialized_start=1939
+  _globals['_LISTPROCESSEVENTSREQUEST']._serialized_end=2065
+  _globals['_LISTPROCESSEVENTSRESPONSE']._serialized_start=2067
+  _globals['_LISTPROCESSEVENTSRESPONSE']._serialized_end=2178
+  _globals['_GETUSAGEREQUEST']._serialized_start=2180
+  _globals['_GETUSAGEREQUEST']._serialized_end=2234
+  _globals['_GETUSAGERESPONSE']._serialized_start=2236
+  _globals['_GETUSAGERESPONSE']._serialized_end=2344
+  _globals['_WORKSPACE']._serialized_start=2346
+  _globals['_WORKSPACE']._serialized_end=2391
+  _globals['_LISTWORKSPACESREQUEST']._serialized_start=2393
+  _globals['_LISTWORKSPACESREQUEST']._serialized_end=2455
+  _globals['_LISTWORKSPACESRESPONSE']._serialized_start=2457
+  _globals['_LISTWORKSPACESRESPONSE']._serialized_end=2558
+  _globals['_SESSIONSERVICE']._serialized_start=2561
+  _globals['_SESSIONSERVICE']._serialized_end=3629
 # @@protoc_insertion_point(module_scope)

@@ -52,15 +52,27 @@ class GetSessionTreeRequest(_message.Message):
     page_token: str
     def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
+class QueuedMessage(_message.Message):
+    __slots__ = ("request_id", "text", "create_time")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    text: str
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, request_id: _Optional[str] = ..., text: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class GetSessionTreeResponse(_message.Message):
-    __slots__ = ("session", "entries", "next_page_token")
+    __slots__ = ("session", "entries", "next_page_token", "queued_messages")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     session: _entry_pb2.Session
     entries: _containers.RepeatedCompositeFieldContainer[_entry_pb2.Entry]
     next_page_token: str
-    def __init__(self, session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    queued_messages: _containers.RepeatedCompositeFieldContainer[QueuedMessage]
+    def __init__(self, session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., queued_messages: _Optional[_Iterable[_Union[QueuedMessage, _Mapping]]] = ...) -> None: ...
 
 class ListMessagesRequest(_message.Message):
     __slots__ = ("session_id", "leaf_entry_id", "compacted", "page_size", "page_token")

@@ -291,7 +291,8 @@ export type WatchRequest = Message<"netaclaw.chat.v1.WatchRequest"> & {
   targets: WatchTarget[];
 
   /**
-   * Optional. True sends session_list_changed events, too.
+   * Optional. True sends session_list_changed events, too. A heartbeat without a session says when they are listened
+   * for: what changed before it is to be read.
    *
    * @generated from field: bool include_session_list = 2;
    */

@@ -1272,7 +1272,8 @@ export const PongSchema: GenMessage<Pong> = /*@__PURE__*/
  */
 export type Heartbeat = Message<"netaclaw.chat.v1.Heartbeat"> & {
   /**
-   * Output only. Seq of the session's last durable event; on a stream that leaves events out, of its own last one.
+   * Output only. Seq of the session's last durable event; on a stream that leaves events out, of its own last one; 0
+   * for the list of sessions.
    *
    * @generated from field: int64 seq = 1;
    */

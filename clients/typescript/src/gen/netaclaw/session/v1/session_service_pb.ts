@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file netaclaw/session/v1/session_service.proto.
  */
 export const file_netaclaw_session_v1_session_service: GenFile = /*@__PURE__*/
-  fileDesc("CiluZXRhY2xhdy9zZXNzaW9uL3YxL3Nlc3Npb25fc2VydmljZS5wcm90bxITbmV0YWNsYXcuc2Vzc2lvbi52MSInChFHZXRTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIkMKEkdldFNlc3Npb25SZXNwb25zZRItCgdzZXNzaW9uGAEgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5TZXNzaW9uIksKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSDQoFcXVlcnkYAyABKAkiXwoUTGlzdFNlc3Npb25zUmVzcG9uc2USLgoIc2Vzc2lvbnMYASADKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlIKFUdldFNlc3Npb25UcmVlUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIo0BChZHZXRTZXNzaW9uVHJlZVJlc3BvbnNlEi0KB3Nlc3Npb24YASABKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SKwoHZW50cmllcxgCIAMoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuRW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAMgASgJInoKE0xpc3RNZXNzYWdlc1JlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIVCg1sZWFmX2VudHJ5X2lkGAIgASgJEhEKCWNvbXBhY3RlZBgDIAEoCBIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJcChRMaXN0TWVzc2FnZXNSZXNwb25zZRIrCgdlbnRyaWVzGAEgAygLMhoubmV0YWNsYXcuc2Vzc2lvbi52MS5FbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYQoSUmVhZENvbnRlbnRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSEgoKY29udGVudF9pZBgCIAEoCRIOCgZvZmZzZXQYAyABKAMSEwoLbGltaXRfYnl0ZXMYBCABKAUiRwoTUmVhZENvbnRlbnRSZXNwb25zZRIwCgVjaHVuaxgBIAEoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuQ29udGVudENodW5rIosBCg1TdWJhZ2VudEVudHJ5Eg8KB3Rhc2tfaWQYASABKAkSCQoBbhgCIAEoBRItCgdtZXNzYWdlGAMgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5NZXNzYWdlEi8KC2NyZWF0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJoChpMaXN0U3ViYWdlbnRFbnRyaWVzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSEQoJcGFnZV9zaXplGAMgASgFEhIKCnBhZ2VfdG9rZW4YBCABKAkinAEKG0xpc3RTdWJhZ2VudEVudHJpZXNSZXNwb25zZRIvCgR0YXNrGAEgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFRhc2sSMwoHZW50cmllcxgCIAMoCzIiLm5ldGFjbGF3LnNlc3Npb24udjEuU3ViYWdlbnRFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAkiPwoYR2V0U3ViYWdlbnRSZXN1bHRSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSDwoHdGFza19pZBgCIAEoCSLIAQoZR2V0U3ViYWdlbnRSZXN1bHRSZXNwb25zZRIvCgR0YXNrGAEgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudFRhc2sSOAoGcmVzdWx0GAIgASgLMigubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudEZpbmFsUmVzdWx0EkAKEmV2aWRlbmNlX3N1bW1hcmllcxgDIAMoCzIkLm5ldGFjbGF3LnNlc3Npb24udjEuRXZpZGVuY2VTdW1tYXJ5In4KGExpc3RQcm9jZXNzRXZlbnRzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhYKDmJhdGNoX2VudHJ5X2lkGAIgASgJEg8KB3Rhc2tfaWQYAyABKAkSEQoJcGFnZV9zaXplGAQgASgFEhIKCnBhZ2VfdG9rZW4YBSABKAkibwoZTGlzdFByb2Nlc3NFdmVudHNSZXNwb25zZRI5Cg5wcm9jZXNzX2V2ZW50cxgBIAMoCzIhLm5ldGFjbGF3LnNlc3Npb24udjEuUHJvY2Vzc0V2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI2Cg9HZXRVc2FnZVJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIPCgd0dXJuX2lkGAIgASgJImwKEEdldFVzYWdlUmVzcG9uc2USKQoFdG90YWwYASABKAsyGi5uZXRhY2xhdy5zZXNzaW9uLnYxLlVzYWdlEi0KCXN1YmFnZW50cxgCIAEoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuVXNhZ2UiLQoJV29ya3NwYWNlEgwKBG5hbWUYASABKAkSEgoKaXNfZGVmYXVsdBgCIAEoCCI+ChVMaXN0V29ya3NwYWNlc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiZQoWTGlzdFdvcmtzcGFjZXNSZXNwb25zZRIyCgp3b3Jrc3BhY2VzGAEgAygLMh4ubmV0YWNsYXcuc2Vzc2lvbi52MS5Xb3Jrc3BhY2USFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMqwICg5TZXNzaW9uU2VydmljZRJdCgpHZXRTZXNzaW9uEiYubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTZXNzaW9uUmVxdWVzdBonLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U2Vzc2lvblJlc3BvbnNlEmMKDExpc3RTZXNzaW9ucxIoLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFNlc3Npb25zUmVxdWVzdBopLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFNlc3Npb25zUmVzcG9uc2USaQoOR2V0U2Vzc2lvblRyZWUSKi5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFNlc3Npb25UcmVlUmVxdWVzdBorLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U2Vzc2lvblRyZWVSZXNwb25zZRJjCgxMaXN0TWVzc2FnZXMSKC5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RNZXNzYWdlc1JlcXVlc3QaKS5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RNZXNzYWdlc1Jlc3BvbnNlEmAKC1JlYWRDb250ZW50EicubmV0YWNsYXcuc2Vzc2lvbi52MS5SZWFkQ29udGVudFJlcXVlc3QaKC5uZXRhY2xhdy5zZXNzaW9uLnYxLlJlYWRDb250ZW50UmVzcG9uc2USeAoTTGlzdFN1YmFnZW50RW50cmllcxIvLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFN1YmFnZW50RW50cmllc1JlcXVlc3QaMC5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RTdWJhZ2VudEVudHJpZXNSZXNwb25zZRJyChFHZXRTdWJhZ2VudFJlc3VsdBItLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U3ViYWdlbnRSZXN1bHRSZXF1ZXN0Gi4ubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTdWJhZ2VudFJlc3VsdFJlc3BvbnNlEnIKEUxpc3RQcm9jZXNzRXZlbnRzEi0ubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0UHJvY2Vzc0V2ZW50c1JlcXVlc3QaLi5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RQcm9jZXNzRXZlbnRzUmVzcG9uc2USVwoIR2V0VXNhZ2USJC5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFVzYWdlUmVxdWVzdBolLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0VXNhZ2VSZXNwb25zZRJpCg5MaXN0V29ya3NwYWNlcxIqLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFdvcmtzcGFjZXNSZXF1ZXN0GisubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0V29ya3NwYWNlc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_netaclaw_session_v1_entry, file_netaclaw_session_v1_subagent, file_netaclaw_session_v1_usage]);
+  fileDesc("CiluZXRhY2xhdy9zZXNzaW9uL3YxL3Nlc3Npb25fc2VydmljZS5wcm90bxITbmV0YWNsYXcuc2Vzc2lvbi52MSInChFHZXRTZXNzaW9uUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJIkMKEkdldFNlc3Npb25SZXNwb25zZRItCgdzZXNzaW9uGAEgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5TZXNzaW9uIksKE0xpc3RTZXNzaW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSDQoFcXVlcnkYAyABKAkiXwoUTGlzdFNlc3Npb25zUmVzcG9uc2USLgoIc2Vzc2lvbnMYASADKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLlNlc3Npb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlIKFUdldFNlc3Npb25UcmVlUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJImIKDVF1ZXVlZE1lc3NhZ2USEgoKcmVxdWVzdF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJEi8KC2NyZWF0ZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLKAQoWR2V0U2Vzc2lvblRyZWVSZXNwb25zZRItCgdzZXNzaW9uGAEgASgLMhwubmV0YWNsYXcuc2Vzc2lvbi52MS5TZXNzaW9uEisKB2VudHJpZXMYAiADKAsyGi5uZXRhY2xhdy5zZXNzaW9uLnYxLkVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgDIAEoCRI7Cg9xdWV1ZWRfbWVzc2FnZXMYBCADKAsyIi5uZXRhY2xhdy5zZXNzaW9uLnYxLlF1ZXVlZE1lc3NhZ2UiegoTTGlzdE1lc3NhZ2VzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhUKDWxlYWZfZW50cnlfaWQYAiABKAkSEQoJY29tcGFjdGVkGAMgASgIEhEKCXBhZ2Vfc2l6ZRgEIAEoBRISCgpwYWdlX3Rva2VuGAUgASgJIlwKFExpc3RNZXNzYWdlc1Jlc3BvbnNlEisKB2VudHJpZXMYASADKAsyGi5uZXRhY2xhdy5zZXNzaW9uLnYxLkVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJhChJSZWFkQ29udGVudFJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRISCgpjb250ZW50X2lkGAIgASgJEg4KBm9mZnNldBgDIAEoAxITCgtsaW1pdF9ieXRlcxgEIAEoBSJHChNSZWFkQ29udGVudFJlc3BvbnNlEjAKBWNodW5rGAEgASgLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Db250ZW50Q2h1bmsiiwEKDVN1YmFnZW50RW50cnkSDwoHdGFza19pZBgBIAEoCRIJCgFuGAIgASgFEi0KB21lc3NhZ2UYAyABKAsyHC5uZXRhY2xhdy5zZXNzaW9uLnYxLk1lc3NhZ2USLwoLY3JlYXRlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImgKGkxpc3RTdWJhZ2VudEVudHJpZXNSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSKcAQobTGlzdFN1YmFnZW50RW50cmllc1Jlc3BvbnNlEi8KBHRhc2sYASABKAsyIS5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50VGFzaxIzCgdlbnRyaWVzGAIgAygLMiIubmV0YWNsYXcuc2Vzc2lvbi52MS5TdWJhZ2VudEVudHJ5EhcKD25leHRfcGFnZV90b2tlbhgDIAEoCSI/ChhHZXRTdWJhZ2VudFJlc3VsdFJlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJIsgBChlHZXRTdWJhZ2VudFJlc3VsdFJlc3BvbnNlEi8KBHRhc2sYASABKAsyIS5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50VGFzaxI4CgZyZXN1bHQYAiABKAsyKC5uZXRhY2xhdy5zZXNzaW9uLnYxLlN1YmFnZW50RmluYWxSZXN1bHQSQAoSZXZpZGVuY2Vfc3VtbWFyaWVzGAMgAygLMiQubmV0YWNsYXcuc2Vzc2lvbi52MS5FdmlkZW5jZVN1bW1hcnkifgoYTGlzdFByb2Nlc3NFdmVudHNSZXF1ZXN0EhIKCnNlc3Npb25faWQYASABKAkSFgoOYmF0Y2hfZW50cnlfaWQYAiABKAkSDwoHdGFza19pZBgDIAEoCRIRCglwYWdlX3NpemUYBCABKAUSEgoKcGFnZV90b2tlbhgFIAEoCSJvChlMaXN0UHJvY2Vzc0V2ZW50c1Jlc3BvbnNlEjkKDnByb2Nlc3NfZXZlbnRzGAEgAygLMiEubmV0YWNsYXcuc2Vzc2lvbi52MS5Qcm9jZXNzRXZlbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjYKD0dldFVzYWdlUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEg8KB3R1cm5faWQYAiABKAkibAoQR2V0VXNhZ2VSZXNwb25zZRIpCgV0b3RhbBgBIAEoCzIaLm5ldGFjbGF3LnNlc3Npb24udjEuVXNhZ2USLQoJc3ViYWdlbnRzGAIgASgLMhoubmV0YWNsYXcuc2Vzc2lvbi52MS5Vc2FnZSItCglXb3Jrc3BhY2USDAoEbmFtZRgBIAEoCRISCgppc19kZWZhdWx0GAIgASgIIj4KFUxpc3RXb3Jrc3BhY2VzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJlChZMaXN0V29ya3NwYWNlc1Jlc3BvbnNlEjIKCndvcmtzcGFjZXMYASADKAsyHi5uZXRhY2xhdy5zZXNzaW9uLnYxLldvcmtzcGFjZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyrAgKDlNlc3Npb25TZXJ2aWNlEl0KCkdldFNlc3Npb24SJi5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFNlc3Npb25SZXF1ZXN0GicubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTZXNzaW9uUmVzcG9uc2USYwoMTGlzdFNlc3Npb25zEigubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GikubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZRJpCg5HZXRTZXNzaW9uVHJlZRIqLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0U2Vzc2lvblRyZWVSZXF1ZXN0GisubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTZXNzaW9uVHJlZVJlc3BvbnNlEmMKDExpc3RNZXNzYWdlcxIoLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdE1lc3NhZ2VzUmVxdWVzdBopLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdE1lc3NhZ2VzUmVzcG9uc2USYAoLUmVhZENvbnRlbnQSJy5uZXRhY2xhdy5zZXNzaW9uLnYxLlJlYWRDb250ZW50UmVxdWVzdBooLm5ldGFjbGF3LnNlc3Npb24udjEuUmVhZENvbnRlbnRSZXNwb25zZRJ4ChNMaXN0U3ViYWdlbnRFbnRyaWVzEi8ubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0U3ViYWdlbnRFbnRyaWVzUmVxdWVzdBowLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFN1YmFnZW50RW50cmllc1Jlc3BvbnNlEnIKEUdldFN1YmFnZW50UmVzdWx0Ei0ubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRTdWJhZ2VudFJlc3VsdFJlcXVlc3QaLi5uZXRhY2xhdy5zZXNzaW9uLnYxLkdldFN1YmFnZW50UmVzdWx0UmVzcG9uc2UScgoRTGlzdFByb2Nlc3NFdmVudHMSLS5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RQcm9jZXNzRXZlbnRzUmVxdWVzdBouLm5ldGFjbGF3LnNlc3Npb24udjEuTGlzdFByb2Nlc3NFdmVudHNSZXNwb25zZRJXCghHZXRVc2FnZRIkLm5ldGFjbGF3LnNlc3Npb24udjEuR2V0VXNhZ2VSZXF1ZXN0GiUubmV0YWNsYXcuc2Vzc2lvbi52MS5HZXRVc2FnZVJlc3BvbnNlEmkKDkxpc3RXb3Jrc3BhY2VzEioubmV0YWNsYXcuc2Vzc2lvbi52MS5MaXN0V29ya3NwYWNlc1JlcXVlc3QaKy5uZXRhY2xhdy5zZXNzaW9uLnYxLkxpc3RXb3Jrc3BhY2VzUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp, file_netaclaw_session_v1_entry, file_netaclaw_session_v1_subagent, file_netaclaw_session_v1_usage]);
 
 /**
  * Request of GetSession.
@@ -161,6 +161,41 @@ export const GetSessionTreeRequestSchema: GenMessage<GetSessionTreeRequest> = /*
   messageDesc(file_netaclaw_session_v1_session_service, 4);
 
 /**
+ * A message that waits for the running turn.
+ *
+ * @generated from message netaclaw.session.v1.QueuedMessage
+ */
+export type QueuedMessage = Message<"netaclaw.session.v1.QueuedMessage"> & {
+  /**
+   * Output only. Names it in RetractMessage.
+   *
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * Output only. Its first 2 KiB of UTF-8.
+   *
+   * @generated from field: string text = 2;
+   */
+  text: string;
+
+  /**
+   * Output only. When it came.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time = 3;
+   */
+  createTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message netaclaw.session.v1.QueuedMessage.
+ * Use `create(QueuedMessageSchema)` to create a new message.
+ */
+export const QueuedMessageSchema: GenMessage<QueuedMessage> = /*@__PURE__*/
+  messageDesc(file_netaclaw_session_v1_session_service, 5);
+
+/**
  * Response of GetSessionTree.
  *
  * @generated from message netaclaw.session.v1.GetSessionTreeResponse
@@ -186,6 +221,13 @@ export type GetSessionTreeResponse = Message<"netaclaw.session.v1.GetSessionTree
    * @generated from field: string next_page_token = 3;
    */
   nextPageToken: string;
+
+  /**
+   * Output only. On the first page: the messages that wait for the running turn, in the order in which they came.
+   *
+   * @generated from field: repeated netaclaw.session.v1.QueuedMessage queued_messages = 4;
+   */
+  queuedMessages: QueuedMessage[];
 };
 
 /**
@@ -193,7 +235,7 @@ export type GetSessionTreeResponse = Message<"netaclaw.session.v1.GetSessionTree
  * Use `create(GetSessionTreeResponseSchema)` to create a new message.
  */
 export const GetSessionTreeResponseSchema: GenMessage<GetSessionTreeResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 5);
+  messageDesc(file_netaclaw_session_v1_session_service, 6);
 
 /**
  * Request of ListMessages.
@@ -242,7 +284,7 @@ export type ListMessagesRequest = Message<"netaclaw.session.v1.ListMessagesReque
  * Use `create(ListMessagesRequestSchema)` to create a new message.
  */
 export const ListMessagesRequestSchema: GenMessage<ListMessagesRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 6);
+  messageDesc(file_netaclaw_session_v1_session_service, 7);
 
 /**
  * Response of ListMessages.
@@ -270,7 +312,7 @@ export type ListMessagesResponse = Message<"netaclaw.session.v1.ListMessagesResp
  * Use `create(ListMessagesResponseSchema)` to create a new message.
  */
 export const ListMessagesResponseSchema: GenMessage<ListMessagesResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 7);
+  messageDesc(file_netaclaw_session_v1_session_service, 8);
 
 /**
  * Request of ReadContent.
@@ -312,7 +354,7 @@ export type ReadContentRequest = Message<"netaclaw.session.v1.ReadContentRequest
  * Use `create(ReadContentRequestSchema)` to create a new message.
  */
 export const ReadContentRequestSchema: GenMessage<ReadContentRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 8);
+  messageDesc(file_netaclaw_session_v1_session_service, 9);
 
 /**
  * Response of ReadContent.
@@ -333,7 +375,7 @@ export type ReadContentResponse = Message<"netaclaw.session.v1.ReadContentRespon
  * Use `create(ReadContentResponseSchema)` to create a new message.
  */
 export const ReadContentResponseSchema: GenMessage<ReadContentResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 9);
+  messageDesc(file_netaclaw_session_v1_session_service, 10);
 
 /**
  * One message of a child's transcript.
@@ -375,7 +417,7 @@ export type SubagentEntry = Message<"netaclaw.session.v1.SubagentEntry"> & {
  * Use `create(SubagentEntrySchema)` to create a new message.
  */
 export const SubagentEntrySchema: GenMessage<SubagentEntry> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 10);
+  messageDesc(file_netaclaw_session_v1_session_service, 11);
 
 /**
  * Request of ListSubagentEntries.
@@ -417,7 +459,7 @@ export type ListSubagentEntriesRequest = Message<"netaclaw.session.v1.ListSubage
  * Use `create(ListSubagentEntriesRequestSchema)` to create a new message.
  */
 export const ListSubagentEntriesRequestSchema: GenMessage<ListSubagentEntriesRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 11);
+  messageDesc(file_netaclaw_session_v1_session_service, 12);
 
 /**
  * Response of ListSubagentEntries.
@@ -452,7 +494,7 @@ export type ListSubagentEntriesResponse = Message<"netaclaw.session.v1.ListSubag
  * Use `create(ListSubagentEntriesResponseSchema)` to create a new message.
  */
 export const ListSubagentEntriesResponseSchema: GenMessage<ListSubagentEntriesResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 12);
+  messageDesc(file_netaclaw_session_v1_session_service, 13);
 
 /**
  * Request of GetSubagentResult.
@@ -480,7 +522,7 @@ export type GetSubagentResultRequest = Message<"netaclaw.session.v1.GetSubagentR
  * Use `create(GetSubagentResultRequestSchema)` to create a new message.
  */
 export const GetSubagentResultRequestSchema: GenMessage<GetSubagentResultRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 13);
+  messageDesc(file_netaclaw_session_v1_session_service, 14);
 
 /**
  * Response of GetSubagentResult.
@@ -515,7 +557,7 @@ export type GetSubagentResultResponse = Message<"netaclaw.session.v1.GetSubagent
  * Use `create(GetSubagentResultResponseSchema)` to create a new message.
  */
 export const GetSubagentResultResponseSchema: GenMessage<GetSubagentResultResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 14);
+  messageDesc(file_netaclaw_session_v1_session_service, 15);
 
 /**
  * Request of ListProcessEvents.
@@ -564,7 +606,7 @@ export type ListProcessEventsRequest = Message<"netaclaw.session.v1.ListProcessE
  * Use `create(ListProcessEventsRequestSchema)` to create a new message.
  */
 export const ListProcessEventsRequestSchema: GenMessage<ListProcessEventsRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 15);
+  messageDesc(file_netaclaw_session_v1_session_service, 16);
 
 /**
  * Response of ListProcessEvents.
@@ -592,7 +634,7 @@ export type ListProcessEventsResponse = Message<"netaclaw.session.v1.ListProcess
  * Use `create(ListProcessEventsResponseSchema)` to create a new message.
  */
 export const ListProcessEventsResponseSchema: GenMessage<ListProcessEventsResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 16);
+  messageDesc(file_netaclaw_session_v1_session_service, 17);
 
 /**
  * Request of GetUsage.
@@ -620,7 +662,7 @@ export type GetUsageRequest = Message<"netaclaw.session.v1.GetUsageRequest"> & {
  * Use `create(GetUsageRequestSchema)` to create a new message.
  */
 export const GetUsageRequestSchema: GenMessage<GetUsageRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 17);
+  messageDesc(file_netaclaw_session_v1_session_service, 18);
 
 /**
  * Response of GetUsage.
@@ -648,7 +690,7 @@ export type GetUsageResponse = Message<"netaclaw.session.v1.GetUsageResponse"> &
  * Use `create(GetUsageResponseSchema)` to create a new message.
  */
 export const GetUsageResponseSchema: GenMessage<GetUsageResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 18);
+  messageDesc(file_netaclaw_session_v1_session_service, 19);
 
 /**
  * A workspace that a session can have.
@@ -676,7 +718,7 @@ export type Workspace = Message<"netaclaw.session.v1.Workspace"> & {
  * Use `create(WorkspaceSchema)` to create a new message.
  */
 export const WorkspaceSchema: GenMessage<Workspace> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 19);
+  messageDesc(file_netaclaw_session_v1_session_service, 20);
 
 /**
  * Request of ListWorkspaces.
@@ -704,7 +746,7 @@ export type ListWorkspacesRequest = Message<"netaclaw.session.v1.ListWorkspacesR
  * Use `create(ListWorkspacesRequestSchema)` to create a new message.
  */
 export const ListWorkspacesRequestSchema: GenMessage<ListWorkspacesRequest> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 20);
+  messageDesc(file_netaclaw_session_v1_session_service, 21);
 
 /**
  * Response of ListWorkspaces.
@@ -732,7 +774,7 @@ export type ListWorkspacesResponse = Message<"netaclaw.session.v1.ListWorkspaces
  * Use `create(ListWorkspacesResponseSchema)` to create a new message.
  */
 export const ListWorkspacesResponseSchema: GenMessage<ListWorkspacesResponse> = /*@__PURE__*/
-  messageDesc(file_netaclaw_session_v1_session_service, 21);
+  messageDesc(file_netaclaw_session_v1_session_service, 22);
 
 /**
  * Reads sessions. Public, served by the store. Every answer is a snapshot of committed rows; another owner's id answers

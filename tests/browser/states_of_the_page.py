@@ -1,0 +1,87 @@
+"""The page's main states, each reached for real; for tests that look at all of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Literal
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.page_suite import PageSuite, begin, send, settled, turn
+from tests.browser.test_questions import ASK, in_state
+
+HEIGHT = 844
+RUNNING = "in parallel: WAITING for the first half; count the files; FAIL-400 on purpose"
+
+
+_SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
+
+
+def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
+    """Bring the page into each state in turn, in any language; the state's name."""
+    suite.hold()
+    begin(tab, suite)
+    yield "empty"
+    send(tab, RUNNING)
+    expect(tab.locator("[data-task][data-state=running]")).to_have_count(1)
+    expect(tab.locator("[data-task][data-state=failed]")).to_have_count(1)
+    yield "running"
+    suite.release()
+    settled(tab)
+    tab.locator("[data-batch]").scroll_into_view_if_needed()
+    yield "ended"
+    tab.locator("[data-task] .toggle").nth(1).click()
+    tab.locator("[data-task]").nth(1).locator("[data-transcript]").click()
+    expect(tab.get_by_role("dialog").locator("[data-call]")).to_have_count(1)
+    yield "transcript"
+    tab.keyboard.press("Escape")
+    yield from _turns(tab)
+    yield from _pages(tab, suite)
+
+
+def _turns(tab: Page) -> Iterator[str]:
+    turn(tab, "plan: look at the files; count them; say what was found")
+    send(tab, ASK)
+    in_state(tab, "open")
+    yield "question"
+    tab.locator("[data-clarify] button").first.click()
+    settled(tab)
+    turn(tab, "list the files")
+    tab.locator(".calls [data-call] summary").last.click()
+    yield "tools-used"
+    tab.locator("[data-edit]").last.click()
+    yield "editing"
+    tab.locator(".edit textarea").fill("hello")
+    tab.locator(".edit .primary").click()
+    expect(tab.locator(".pager")).to_contain_text("2/2")
+    settled(tab)
+    tab.locator("[data-open-tree]").click()
+    expect(tab.get_by_role("dialog")).to_be_visible()
+    yield "tree"
+    tab.keyboard.press("Escape")
+
+
+def _pages(tab: Page, suite: PageSuite) -> Iterator[str]:
+    tab.goto(f"{suite.url}/agents/new")
+    tab.locator("form input[required]").fill(f"Careful reader {uuid.uuid4().hex[:4]}")
+    tab.locator("form [type=checkbox]").nth(2).check()
+    tab.locator("form .bar .primary").click()
+    expect(tab.locator("[data-tool]").first).to_be_visible()
+    yield "agent"
+    tab.goto(f"{suite.url}/tools")
+    expect(tab.locator("[data-tool]").first).to_be_visible()
+    yield "tools"
+    tab.goto(f"{suite.url}/s/{'0' * 8}-0000-7000-8000-{'0' * 12}")
+    expect(tab.locator("[data-status=failed] h2")).to_be_visible()
+    yield "missing"
+
+
+def looks(tab: Page) -> Iterator[str]:
+    """The state that the page is in, in both themes and at both widths; each look's name. Ends as it began."""
+    for width in (390, 1280):
+        tab.set_viewport_size({"width": width, "height": HEIGHT})
+        for scheme in _SCHEMES:
+            tab.emulate_media(color_scheme=scheme)
+            yield f"{scheme}-{width}"
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width
