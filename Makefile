@@ -69,9 +69,12 @@ doctor: $(STAMP) ## Say what is missing on this machine and how to get it
 
 # --- tests -----------------------------------------------------------------------------------------------------------
 
+# Each process has a Postgres of its own and takes tests from another when it has none left.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist worksteal
+
 .PHONY: test
-test: $(STAMP) ## Run all tests but those in a browser and of other languages (ARGS are pytest's)
-	$(BIN)/python -m pytest --ignore tests/browser --ignore tests/polyglot/clients $(ARGS)
+test: $(STAMP) ## Run all tests but those in a browser and of other languages (ARGS are pytest's; "-n 0": in one process)
+	$(BIN)/python -m pytest --ignore tests/browser --ignore tests/polyglot/clients $(SIDE_BY_SIDE) $(ARGS)
 
 .PHONY: test-silence
 test-silence: $(STAMP) ## A child that is silent for six minutes, in real time (in `make test` it is 36 times as fast)

@@ -18,6 +18,13 @@ def shared_postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """URL of an empty database of the test's own."""
+    """URL of a database of the test's own, with the store's schema and no rows."""
     with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """URL of a database of the test's own, without a schema."""
+    with postgres_server.database(empty=True) as url:
         yield url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 import termios
 import threading
@@ -12,11 +13,12 @@ from collections.abc import Iterator
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
+from rich.cells import cell_len
+
 MAX_WAITING = 100
 PROMPT = "> "
 _REST_S = 0.15
 """Output that has rested for so long makes room for the prompt again."""
-_ERASE_LINE = "\r\x1b[K"
 
 
 class TypedLines:
@@ -85,7 +87,8 @@ class TypedLines:
             self._resting = None
         if self._prompted:
             self._prompted = False
-            sys.stdout.write(_ERASE_LINE)
+            typed = self._editor.get_line_buffer() if self._editor is not None else ""
+            sys.stdout.write(erasing(f"{PROMPT}{typed}", shutil.get_terminal_size().columns))
             sys.stdout.flush()
 
     def _prompt_again(self) -> None:
@@ -124,6 +127,12 @@ class TypedLines:
     def _begin_editing(self) -> None:
         """Called by the editor behind its prompt."""
         self._editing = self._prompted = True
+
+
+def erasing(typed: str, columns: int) -> str:
+    """What takes a line away that may have run over the terminal's edge; the cursor stands at its end."""
+    rows = (max(1, cell_len(typed)) - 1) // max(1, columns)
+    return f"\r\x1b[{rows}A\x1b[J" if rows else "\r\x1b[K"
 
 
 def _line_editor() -> ModuleType | None:

@@ -40,8 +40,8 @@ MAX_SUMMARY_CHARS = 32_000
 """Of what the model says; it stands in an entry."""
 MAX_BATCHES = 50
 """Delegations that a summary names, the last ones."""
-MAX_PIECE = 4_000
-"""Characters of one text, call or result that the summarizing model gets to see."""
+PIECES = (4_000, 2_000, 1_000, 500)
+"""Characters of one text, call or result that the summarizing model gets to see: the most that leaves none out."""
 
 SYSTEM = (
     "You sum up the earlier part of a conversation, which your summary will replace. Keep what the rest depends on: "
@@ -150,19 +150,18 @@ def sum_up(entries: Sequence[Entry], window: int, instructions: str = "", *, sys
     """A model call that asks for a summary of entries; it fits into half of the window, whatever was said.
 
     The conversation goes as one text, so that no provider takes its calls for calls of this one. Long pieces are cut in
-    their middle; if that is not enough, the oldest are left out, and the text says so.
+    their middle, further the more there is; if that is not enough, the oldest are left out, and the text says so. An
+    earlier summary stays: it stands for more than any of them.
     """
-    pieces = [_told(message) for message in build_context(entries)]
+    messages = build_context(entries)
     summary = min(MAX_SUMMARY_TOKENS, max(1, window // 8))
     room = max(1, window // 2 - estimate_tokens(system) - estimate_tokens(instructions) - summary)
-    sizes = [estimate_tokens(piece) for piece in pieces]
-    total, left_out = sum(sizes), 0
-    while total > room and left_out < len(pieces) - 1:
-        total -= sizes[left_out]
-        left_out += 1
-    pieces = [f"[{left_out} earlier messages are left out here]"] * bool(left_out) + pieces[left_out:]
-    if total > room:  # one message alone is too long; a token has at least a character
-        pieces[-1] = f"{pieces[-1][:room]} [… left out …]"
+    earlier: list[str] = []
+    if entries and entries[0].kind == EntryKind.ENTRY_KIND_COMPACTION:
+        text = _told(messages.pop(0), MAX_SUMMARY_CHARS * 2)
+        earlier = [text if estimate_tokens(text) <= room // 2 else _short(text, room // 2)]
+        room = max(1, room - estimate_tokens(earlier[0]))
+    pieces = [*earlier, *_pieces(messages, room)]
     asked = "Sum up the conversation above."
     if instructions:
         asked += f" The user asks to keep in mind: {instructions}"
@@ -236,19 +235,39 @@ def _is_open(entry: Entry) -> bool:
     )
 
 
-def _told(message: Message) -> str:
+def _pieces(messages: Sequence[Message], room: int) -> list[str]:
+    """The messages as text that takes at most `room` tokens, but for a line that says what is left out."""
+    pieces: list[str] = []
+    sizes: list[int] = []
+    for most in PIECES:
+        pieces = [_told(message, most) for message in messages]
+        sizes = [estimate_tokens(piece) for piece in pieces]
+        if sum(sizes) <= room:
+            return pieces
+    total, left_out = sum(sizes), 0
+    while total > room and left_out < len(pieces) - 1:
+        total -= sizes[left_out]
+        left_out += 1
+    kept = pieces[left_out:]
+    if total > room:  # one message alone is too long; a token has at least a character
+        kept[-1] = f"{kept[-1][:room]} [… left out …]"
+    return [f"[{left_out} earlier messages are left out here]"] * bool(left_out) + kept
+
+
+def _told(message: Message, most: int) -> str:
+    """A message as text, each of its texts at most so many characters long."""
     who = "User" if message.role == MessageRole.MESSAGE_ROLE_USER else "Assistant"
-    lines = [f"{who}: {_short(text_of(message))}"] if text_of(message) else []
+    lines = [f"{who}: {_short(text_of(message), most)}"] if text_of(message) else []
     for call in calls_of(message):
-        lines.append(f"{who} called {call.tool_name} with {_short(call.arguments_json)}")
-        lines.append(f"It {'failed' if call.result.is_error else 'gave'}: {_short(call.result.content)}")
+        lines.append(f"{who} called {call.tool_name} with {_short(call.arguments_json, most)}")
+        lines.append(f"It {'failed' if call.result.is_error else 'gave'}: {_short(call.result.content, most)}")
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
-    if len(text) <= MAX_PIECE:
+def _short(text: str, most: int) -> str:
+    if len(text) <= most:
         return text
-    half = MAX_PIECE // 2
+    half = max(1, most // 2)
     return f"{text[:half]} [… {len(text) - 2 * half} characters left out …] {text[-half:]}"
 
 

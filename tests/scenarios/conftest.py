@@ -32,7 +32,7 @@ def workspace(tmp_path: Path) -> Path:
 def open_suite(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory, workspace: Path
 ) -> Iterator[OpenSuite]:
-    """Opens suites by topology name, each on an empty database."""
+    """Opens suites by topology name, each on a database of its own."""
     with ExitStack() as databases:
 
         @asynccontextmanager

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
-from netaclaw.session.v1.session_service_pb2 import ListProcessEventsRequest, ListSubagentEntriesRequest
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
+from netaclaw.session.v1.session_service_pb2 import (
+    GetUsageRequest,
+    ListProcessEventsRequest,
+    ListSubagentEntriesRequest,
+)
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask
 from netaclaw_client.client import Client
-from tests.fakes.openai_server import Call, FakeOpenAI, Item, Reply, Text, Tokens
+from tests.fakes.openai_server import Call, FakeOpenAI, Item, Reply, Text, Tokens, Wait
+from tests.scenarios.followers import check_whole, followers
 from tests.scenarios.goals import CHILD_MARK, tasks
+from tests.scenarios.pairs import OpenPair
 from tests.scenarios.reading import chat, of_kind, state_name, until
 from tests.scenarios.suites import OpenSuite, RunningSuite
 
 WINDOW = 20_000
 ROUNDS = 8
 """Of reading a file; the long one takes about 3,000 tokens."""
+LINES = "a line of words\n" * 750
 REFUSAL = {"code": "context_length_exceeded", "message": "too long"}
 
 
@@ -30,6 +38,8 @@ class Reader:
     """Characters of a child's request above which it is refused."""
     long_reads: int = ROUNDS
     """How often it reads the long file; then a short one."""
+    before_end: asyncio.Event | None = None
+    """What its last answer waits for."""
     chats: list[list[dict[str, Any]]] = field(default_factory=list)
     """Messages of the child's answered requests."""
     summaries: int = 0
@@ -50,7 +60,8 @@ class Reader:
             return Reply(status=400, error=REFUSAL)
         self.chats.append(messages)
         if len(self.chats) > ROUNDS:
-            return Reply([Text("read it all"), tokens])
+            waits = [] if self.before_end is None else [Wait(self.before_end)]
+            return Reply([*waits, Text("read it all"), tokens])
         name = "long.txt" if len(self.chats) <= self.long_reads else "short.txt"
         return Reply([Call("read_file", json.dumps({"path": name})), tokens])
 
@@ -67,7 +78,7 @@ async def run(
     server.rule = reader
     environ = {"NETACLAW_OPENAI_BASE_URL": server.base_url, "NETACLAW_OPENAI_CONTEXT_WINDOW": str(window)}
     async with open_suite("in_process", **environ) as suite, suite.client() as client:
-        (suite.workspace / "long.txt").write_text("a line of words\n" * 750)
+        (suite.workspace / "long.txt").write_text(LINES)
         (suite.workspace / "short.txt").write_text("a line\n")
         return await _told(suite, client)
 
@@ -148,3 +159,31 @@ async def test_a_child_whose_goal_alone_is_too_long_fails_with_the_providers_wor
     assert "the prompt does not fit into the model's window" in task.error
     assert reader.refused == 1
     assert compactions(steps) == []
+
+
+async def test_a_compaction_is_told_once_where_the_childs_owner_dies(
+    pair_of: OpenPair, model_server: FakeOpenAI
+) -> None:
+    held = asyncio.Event()
+    reader = model_server.rule = Reader(before_end=held)
+    settings = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_OPENAI_CONTEXT_WINDOW": str(WINDOW)}
+    async with pair_of(first_as_process=True, **settings) as pair, pair.two.client() as other:
+        suite = pair.two.suite
+        (suite.workspace / "long.txt").write_text(LINES)
+        async with pair.one.client() as client:
+            session_id = await pair.one.suite.new_session(client)
+            turn = asyncio.ensure_future(
+                client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content=tasks("read")))
+            )
+            async with followers(session_id, suite) as (follower,):
+                await follower.until(lambda: len(reader.chats) > ROUNDS)
+                await pair.one.kill()
+                await asyncio.wait([turn])
+                held.set()
+                await follower.until_kind("done")
+                await check_whole(suite, other, follower)
+        steps = [event.subagent_event.process_event for event in of_kind(follower.events, "subagent_event")]
+        usage = (await other.sessions.GetUsage(GetUsageRequest(session_id=session_id))).subagents
+    assert reader.summaries >= 1
+    assert compactions(steps) == [(False, "child summary")] * reader.summaries
+    assert usage.model_calls == reader.made

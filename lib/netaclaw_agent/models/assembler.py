@@ -30,8 +30,8 @@ from netaclaw_agent.usage import MAX_TOKENS
 
 Delta = TextDelta | ThinkingDelta
 
-MAX_CALLS = 1000
-"""Most calls of one answer."""
+MAX_CALLS = 256
+"""Most calls of one answer: with their results they stand in one entry."""
 _MAX_NAME = 200
 """Characters of a call's name that are kept: no tool has a longer one."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")

@@ -79,7 +79,7 @@ class WebServer:
         """End; idempotent."""
         if self._serving is None:
             return
-        self._server.should_exit = True
+        self._server.end()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._serving), _STOP_S)
         if not self._serving.done():
@@ -88,6 +88,27 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Begin to stop, at once."""
+        self.should_exit = True
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        """Waits to be ended. The library's own looks ten times a second, and keeps headers of which none are sent."""
+        await self._ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As the library's, which waits a moment for connections also where there are none."""
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process's life cycle."""

@@ -114,7 +114,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         await _listen(server)
         stack.push_async_callback(server.stop, 0.5)
         instance = Instance(journal, instance_id, lambda: sessions.release(lost=True))
-        instance.address = server.address
+        instance.address = settings.advertised_address or server.address
         await instance.start(settings.start_timeout_s)
         stack.push_async_callback(instance.close)
         stack.push_async_callback(sessions.close)

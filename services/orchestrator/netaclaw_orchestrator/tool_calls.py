@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from netaclaw.chat.v1.event_pb2 import (
     ReceiptState,
@@ -18,7 +19,7 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
-from netaclaw_agent.tool import Handler, ToolError
+from netaclaw_agent.tool import Handler, ToolBox, ToolError
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.clarify import CLARIFY, parse_clarify
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
@@ -32,6 +33,7 @@ from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import ChildPlan, plan_children
+from netaclaw_orchestrator.large_content import at_rest
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
@@ -65,9 +67,13 @@ class ToolCalls:
             TODO_WRITE: self._write_todos,
             CLARIFY: self._clarify,
         }
-        self.box = resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
         self.count = 0
         """Calls run so far."""
+
+    @cached_property
+    def box(self) -> ToolBox:
+        """The tools that are bound; made at the first call, for most turns make none."""
+        return resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
 
     @property
     def usage(self) -> Usage:
@@ -345,6 +351,7 @@ class ToolCalls:
             host=context.host,
             questions=context.questions,
             budget=BatchBudget.of(self._parent, children, left_behind),
+            anchor_bytes=lambda: at_rest(anchor.entry).ByteSize(),
             attach=anchor.attach,
             on_spent=self._on_spent,
         )

@@ -18,7 +18,7 @@ from netaclaw.session.v1.subagent_pb2 import (
     SubagentTaskState,
 )
 from netaclaw.store.v1 import journal_service_pb2 as j
-from netaclaw_store.batch import Part
+from netaclaw_store.batch import Part, StepRow
 from netaclaw_store.codec import moment, storable
 from netaclaw_store.projection import ENDED
 from netaclaw_store.queries import SQL
@@ -33,7 +33,7 @@ async def write_side_rows(
 ) -> None:
     """Write them within the batch's transaction; of several writes of a row the last one that may stand."""
     tasks: dict[str, j.SubagentTaskWrite] = {}
-    steps: list[j.ProcessEventWrite] = []
+    steps: list[StepRow] = []
     transcripts: dict[str, _Transcript] = {}
     for kind, body in parts:
         if kind == "subagent_task":
@@ -53,10 +53,7 @@ async def write_side_rows(
         await connection.execute(
             SQL["insert_steps"],
             *(session_id, owner_id, [step.batch_entry_id for step in steps], [step.n for step in steps]),
-            *(
-                [step.process_event.task_id for step in steps],
-                [step.process_event.SerializeToString() for step in steps],
-            ),
+            *([step.task_id for step in steps], [step.body for step in steps]),
         )
 
 

@@ -73,6 +73,8 @@ class ChildContext:
         self._compaction: Entry | None = None
         self._made_at = 0
         """How many messages the transcript had when the last compaction was made."""
+        self._replaced: Sequence[Message] = ()
+        """What its summary stands for."""
 
     def is_due(self, messages: Sequence[Message]) -> bool:
         """Whether the next model call is to be preceded by a compaction."""
@@ -93,7 +95,7 @@ class ChildContext:
             except NothingToCompact as nothing:
                 self._tell(RunCompaction(error=str(nothing)))
             else:
-                body = await self._compact(cut, len(messages))
+                body = await self._compact(cut, messages)
                 if body is not None:
                     self._guard.tried(size - body.tokens_before + body.tokens_after)
         return self._shown(messages)
@@ -107,9 +109,9 @@ class ChildContext:
             cut = find_cut(path, window, kept_tokens=recent_tokens(path, window))
         except NothingToCompact:
             return None
-        return self._shown(messages) if await self._compact(cut, len(messages)) is not None else None
+        return self._shown(messages) if await self._compact(cut, messages) is not None else None
 
-    async def _compact(self, cut: Cut, made_at: int) -> CompactionBody | None:
+    async def _compact(self, cut: Cut, messages: Sequence[Message]) -> CompactionBody | None:
         """Make it and tell of it, or tell why there is none."""
         try:
             text = await self._summary(cut)
@@ -118,7 +120,8 @@ class ChildContext:
             self._tell(RunCompaction(tokens_before=cut.tokens_before, error=str(error)))
             return None
         self._compaction = Entry(kind=EntryKind.ENTRY_KIND_COMPACTION, compaction=body)
-        self._made_at = made_at
+        self._made_at = len(messages)
+        self._replaced = messages[: int(body.first_kept_entry_id)]
         self._tell(
             RunCompaction(summary=body.summary, tokens_before=body.tokens_before, tokens_after=body.tokens_after)
         )
@@ -146,10 +149,19 @@ class ChildContext:
         made.n = self._made
         self._run.emit(RunEvent(compaction=made))
 
+    def _compacted(self, messages: Sequence[Message]) -> Entry | None:
+        """The last compaction; None where the worker has put another conversation in the place of what it sums up."""
+        replaced = self._replaced
+        same = len(replaced) <= len(messages) and all(messages[n] is each for n, each in enumerate(replaced))
+        if not same:
+            self._compaction, self._replaced = None, ()
+        return self._compaction
+
     def _shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        if self._compaction is None:
+        compaction = self._compacted(messages)
+        if compaction is None:
             return tuple(messages)
-        body = self._compaction.compaction
+        body = compaction.compaction
         kept = int(body.first_kept_entry_id)
         summary = f"Summary of the conversation so far:\n\n{body.summary}"
         if kept > self._goal_at:
@@ -164,8 +176,9 @@ class ChildContext:
             for place, message in enumerate(messages)
         ]
         path = [entry for _, entry in self._entries]
-        if self._compaction is not None:
-            path.insert(self._made_at, self._compaction)
+        compaction = self._compacted(messages)
+        if compaction is not None:
+            path.insert(self._made_at, compaction)
         return path
 
 

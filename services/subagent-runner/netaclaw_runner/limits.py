@@ -28,6 +28,8 @@ class Limits:
     """Longest tool call in a tool host: the longest command, and time to end it."""
     flush_s: float = 0.025
     """Between two batches of deltas of one model call; the first goes out at once."""
+    pace_s: float = 0.025
+    """Between two messages to a caller of up to eight runs; twice that for many, a fifth of it when somebody waits."""
     line_bytes: int = MAX_LINE_BYTES
     unread_bytes: int = 1024 * 1024
     """Lines read from a worker but not handled; beyond it the worker is made to wait."""
@@ -38,11 +40,11 @@ class Limits:
     retained_bytes: int = 16 * 1024 * 1024
     """Events of a run that are kept for Attach; beyond it the oldest go."""
     response_bytes: int = 512 * 1024
-    """Events in one response, unless a single one is larger."""
+    """Events of all runs in one message to their caller, unless a single one is larger."""
     result_bytes: int = 256 * 1024
     """A tool result, an answer or a partial text; the middle of a longer one is cut."""
     message_bytes: int = 768 * 1024
-    """A transcript message with its results."""
+    """A transcript message; with its results it may have a quarter more."""
     output_bytes: int = 256 * 1024
     """Output of one running tool that is passed on live; its result has its end."""
     text_bytes: int = 4 * 1024 * 1024

@@ -236,7 +236,12 @@ class ModelDesk:
         self._stream = None
         self._last_text = text_of(outcome.message) or self._last_text
         self.last_finish = outcome.message.finish_reason
-        place = self._transcript.append(outcome.message)
+        try:
+            place = self._transcript.append(outcome.message)
+        except ValueError as error:
+            self._account(outcome.usage)
+            self._run.end(failed(f"the model's answer cannot be kept: {error}"))
+            return
         self.show(place)
         self._account(outcome.usage)
         self._warn_when_near()

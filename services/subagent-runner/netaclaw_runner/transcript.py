@@ -12,7 +12,10 @@ from netaclaw_agent.loop import calls_of
 from netaclaw_agent.tools.results import cut_middle
 from netaclaw_runner.limits import Limits
 
-_MIN_RESULT_BYTES = 4096
+_MAX_CALLS = 256
+_MAX_PARTS = 4096
+_CALL_BYTES = 320
+"""What a call that has ended takes besides its result: route, state and times."""
 _NOT_REPORTED = "the worker reported no result for this call"
 
 
@@ -24,6 +27,7 @@ class Transcript:
         self._routes: Mapping[str, ToolRuntimeRoute] = {route.tool_name: route for route in routes}
         self._result_bytes = limits.result_bytes
         self._message_bytes = limits.message_bytes
+        self._settled_bytes = limits.message_bytes * 5 // 4
         self._transcript_bytes = limits.transcript_bytes
         self._starts: dict[str, Timestamp] = {}
 
@@ -39,7 +43,7 @@ class Transcript:
     def replace_tail(self, keep: int, fresh: Iterable[Message]) -> list[int]:
         """Keep the first messages, then put the fresh ones. Returns the places that changed.
 
-        Raises ValueError when there are not so many to keep, or when the whole is too large.
+        Raises ValueError when there are not so many to keep, or when the whole, or one of them, is too large.
         """
         if not 0 <= keep <= len(self._messages):
             raise ValueError(f"it keeps {keep} of {len(self._messages)} messages")
@@ -51,7 +55,7 @@ class Transcript:
         return [keep + place for place, message in enumerate(after) if place >= len(before) or before[place] != message]
 
     def append(self, message: Message) -> int:
-        """Add a model's message, its calls with their routes. Returns its place."""
+        """Add a model's message, its calls with their routes. Returns its place. Raises ValueError as above."""
         routed = Message()
         routed.CopyFrom(self._fitted(message))
         for call in calls_of(routed):
@@ -75,7 +79,10 @@ class Transcript:
         answered = Message()
         answered.CopyFrom(self._messages[place])
         calls = calls_of(answered)
-        room = min(self._result_bytes, max(_MIN_RESULT_BYTES, self._message_bytes // max(len(calls), 1)))
+        given = sum(len(call.result.content.encode()) for call in calls)
+        free = self._settled_bytes - (answered.ByteSize() - given)
+        share = min(self._message_bytes // len(calls), max(0, free // len(calls) - _CALL_BYTES))
+        room = min(self._result_bytes, share)
         for call in calls:
             if call.call_id == call_id:
                 self._end(call, result, state, room)
@@ -99,7 +106,12 @@ class Transcript:
         return route.route if route is not None and route.route else ToolRoute.TOOL_ROUTE_DISABLED
 
     def _fitted(self, message: Message) -> Message:
-        """The message, or a copy with the middle of its long texts cut when it is too large for the wire."""
+        """The message, or a copy with the middle of its long texts cut when it is too large for the wire.
+
+        Raises ValueError when that does not make it small enough, or when it has more calls or parts than fit.
+        """
+        if len(message.parts) > _MAX_PARTS or len(calls_of(message)) > _MAX_CALLS:
+            raise ValueError(f"a message has more than {_MAX_CALLS} calls or {_MAX_PARTS} parts")
         if message.ByteSize() <= self._message_bytes:
             return message
         fitted = Message()
@@ -113,6 +125,8 @@ class Transcript:
             elif part.WhichOneof("part") == "tool_call":
                 part.tool_call.arguments_json = cut_middle(part.tool_call.arguments_json, room // 2)
                 part.tool_call.result.content = cut_middle(part.tool_call.result.content, room // 2)
+        if fitted.ByteSize() > self._message_bytes * 9 // 8:
+            raise ValueError(f"a message has more than {self._message_bytes} bytes")
         return fitted
 
     def _set_route(self, call: ToolCallPart) -> None:

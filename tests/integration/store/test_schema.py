@@ -19,11 +19,11 @@ OWN_TABLES = {"instance", "schema_version"}
 
 
 @pytest.fixture
-async def migrated(postgres_url: str) -> str:
-    connection = await asyncpg.connect(postgres_url)
+async def migrated(empty_postgres_url: str) -> str:
+    connection = await asyncpg.connect(empty_postgres_url)
     await migrate(connection)
     await connection.close()
-    return postgres_url
+    return empty_postgres_url
 
 
 async def _rows(url: str, query: str) -> list[asyncpg.Record]:
@@ -48,7 +48,7 @@ def _dump(url: str) -> list[str]:
 
 async def test_the_migrations_lead_to_the_schema_file(migrated: str, postgres_server: PostgresServer) -> None:
     schema = (resources.files("netaclaw_store") / "sql" / "schema.sql").read_text()
-    with postgres_server.database() as url:
+    with postgres_server.database(empty=True) as url:
         connection = await asyncpg.connect(url)
         await connection.execute(schema)
         await connection.close()

@@ -188,6 +188,32 @@ def test_the_request_fits_whatever_was_said(size: int, letter: str) -> None:
         assert "Sum up the conversation above." in text_of(asked.messages[0])
 
 
+def test_texts_are_cut_shorter_before_any_is_left_out() -> None:
+    path = [entry for n in range(30) for entry in (user(f"u{n}", f"wish {n} {'x' * 6000}"), assistant(f"a{n}"))]
+    told = text_of(sum_up(path, 40_000).messages[0])
+    assert all(f"User: wish {n} " in told for n in range(30))
+    assert "left out here" not in told
+    told = text_of(sum_up(path, 8_000).messages[0])
+    assert "User: wish 0 " not in told
+    assert "User: wish 29 " in told
+    assert "earlier messages are left out here" in told
+
+
+@pytest.mark.parametrize("letter", ["x", "漢"])
+def test_an_earlier_summary_is_never_left_out(letter: str) -> None:
+    path = talk(6)
+    [*before, earlier] = compacted(find_cut(path, 1000, kept_tokens=130), path)
+    earlier.compaction.summary = f"it began{letter * 4000}and ended"
+    more = [user(f"v{n}", "y" * 6000) for n in range(200)]
+    cut = find_cut([*before, earlier, *more], 20_000, kept_tokens=100)
+    asked = summary_call(cut, 20_000)
+    told = text_of(asked.messages[0])
+    assert "it began" in told
+    assert "and ended" in told
+    assert told.index("it began") < told.index("earlier messages are left out here")
+    assert prompt_tokens(asked.system, asked.messages) + asked.max_output_tokens < 20_000
+
+
 def test_todo_list_and_delegations_survive_word_for_word() -> None:
     batch = Part(batch_reference=BatchReferencePart(batch_entry_id="b1", call_id="k"))
     with_todos = assistant("a", call("k"), batch)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from netaclaw.session.v1.entry_pb2 import Message, MessageRole, Part, TextPart, ToolCallPart, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import (
+    Message,
+    MessageRole,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolCallState,
+    ToolResult,
+)
 from netaclaw.tool.v1.tool_pb2 import ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.loop import calls_of, user_message
 from netaclaw_runner.limits import Limits
@@ -75,6 +84,36 @@ def test_results_of_many_calls_share_the_room_of_one_message() -> None:
         transcript.settle(call_id, ToolResult(content="x" * 60_000), DONE)
 
     assert transcript.message(0).ByteSize() < 110_000
+
+
+@pytest.mark.parametrize("count", [1, 10, 256])
+def test_a_full_message_and_its_results_together_stay_within_what_is_journaled_at_once(count: int) -> None:
+    transcript = _transcript(result_bytes=50_000, message_bytes=200_000)
+    ids = [f"c{number}" for number in range(count)]
+    transcript.append(_answer("x" * 150_000, *ids))
+    for call_id in ids:
+        transcript.begin(call_id)
+        transcript.settle(call_id, ToolResult(content="y" * 60_000), DONE)
+    assert transcript.message(0).ByteSize() <= 250_000
+    assert all(call.result.content for call in calls_of(transcript.message(0)))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(parts=[Part(text=TextPart(text="x"))] * 5000),
+        Message(parts=[Part(tool_call=ToolCallPart(call_id="c"))] * 257),
+        Message(parts=[Part(tool_call=ToolCallPart(call_id="c", provider_call_id="p" * 20_000))]),
+        Message(parts=[Part(thinking=ThinkingPart(signature="s" * 20_000))]),
+    ],
+    ids=["parts", "calls", "id", "signature"],
+)
+def test_a_message_that_cannot_be_cut_to_size_is_refused(message: Message) -> None:
+    transcript = _transcript(message_bytes=10_000)
+    with pytest.raises(ValueError, match="a message has more than"):
+        transcript.append(message)
+    with pytest.raises(ValueError, match="a message has more than"):
+        transcript.replace_tail(0, [message])
 
 
 def test_a_message_that_is_too_large_for_the_wire_is_cut() -> None:

@@ -291,7 +291,7 @@ def test_an_answer_has_a_bounded_number_of_calls_with_names_of_bounded_length() 
     calls = [fragment(n, "{}", id=f"x{n}", name=" f" + "f" * 1000) for n in range(MAX_CALLS)]
     message, _ = assemble(*calls)
     assert called(message) == [("f" * 200, "{}")] * MAX_CALLS
-    with pytest.raises(ModelError, match="more than 1000 calls") as caught:
+    with pytest.raises(ModelError, match="more than 256 calls") as caught:
         assemble(*calls, fragment(MAX_CALLS, "{}", id="more", name="f"))
     assert (caught.value.reason, caught.value.retryable) == ("LIMIT_REACHED", False)
 

@@ -92,7 +92,7 @@ class BeginTurnResponse(_message.Message):
     def __init__(self, outcome: _Optional[_Union[BeginTurnOutcome, str]] = ..., turn_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., generation: _Optional[int] = ..., events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ..., path: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., path_omitted: _Optional[bool] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., turn_start_seq: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Write(_message.Message):
-    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take", "process_event", "usage")
+    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take", "subagent_steps", "usage")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     LEAF_FIELD_NUMBER: _ClassVar[int]
     SUBAGENT_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -101,7 +101,7 @@ class Write(_message.Message):
     TURN_END_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_TAKE_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
+    SUBAGENT_STEPS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     entry: EntryWrite
     leaf: LeafWrite
@@ -111,9 +111,9 @@ class Write(_message.Message):
     turn_end: TurnEndWrite
     content: ContentWrite
     queue_take: QueueTakeWrite
-    process_event: ProcessEventWrite
+    subagent_steps: SubagentStepsWrite
     usage: UsageWrite
-    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ..., process_event: _Optional[_Union[ProcessEventWrite, _Mapping]] = ..., usage: _Optional[_Union[UsageWrite, _Mapping]] = ...) -> None: ...
+    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ..., subagent_steps: _Optional[_Union[SubagentStepsWrite, _Mapping]] = ..., usage: _Optional[_Union[UsageWrite, _Mapping]] = ...) -> None: ...
 
 class UsageWrite(_message.Message):
     __slots__ = ("usage",)
@@ -163,15 +163,27 @@ class SubagentTaskWrite(_message.Message):
     evidence_summaries: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.EvidenceSummary]
     def __init__(self, task: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., parent_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., parent_agent_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., result: _Optional[_Union[_subagent_pb2.SubagentFinalResult, _Mapping]] = ..., evidence_summaries: _Optional[_Iterable[_Union[_subagent_pb2.EvidenceSummary, _Mapping]]] = ...) -> None: ...
 
-class ProcessEventWrite(_message.Message):
-    __slots__ = ("batch_entry_id", "n", "process_event")
+class SubagentStepsWrite(_message.Message):
+    __slots__ = ("parent_entry_id", "turn_id", "batch_entry_id", "task_id", "first_n", "process_events", "counts", "usage", "ended")
+    PARENT_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
-    N_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_N_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    parent_entry_id: str
+    turn_id: str
     batch_entry_id: str
-    n: int
-    process_event: _subagent_pb2.ProcessEvent
-    def __init__(self, batch_entry_id: _Optional[str] = ..., n: _Optional[int] = ..., process_event: _Optional[_Union[_subagent_pb2.ProcessEvent, _Mapping]] = ...) -> None: ...
+    task_id: str
+    first_n: int
+    process_events: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.ProcessEvent]
+    counts: _subagent_pb2.SubagentCounts
+    usage: _usage_pb2.Usage
+    ended: bool
+    def __init__(self, parent_entry_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., task_id: _Optional[str] = ..., first_n: _Optional[int] = ..., process_events: _Optional[_Iterable[_Union[_subagent_pb2.ProcessEvent, _Mapping]]] = ..., counts: _Optional[_Union[_subagent_pb2.SubagentCounts, _Mapping]] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class SubagentEntryWrite(_message.Message):
     __slots__ = ("task_id", "n", "message", "is_last")
