@@ -15,13 +15,14 @@ from bench.processes import started
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.envelope_pb2 import Cancel, SubagentTaskEnvelope
-from netaclaw.subagent.v1.runner_service_pb2 import RunCommand, RunRequest
+from netaclaw.subagent.v1.runner_service_pb2 import RunCommand
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_agent.policy import Scene, child_policy, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.delegation.run_call import RunCalls
 from netaclaw_runner.limits import Limits
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -71,21 +72,23 @@ async def _rounds(goals: Sequence[tuple[str, str]], address: str) -> list[list[f
 
 
 async def _round(stub: RunnerServiceAsyncStub, goals: Sequence[tuple[str, str]]) -> list[float]:
-    children = [_Child(stub, *goals[number % len(goals)]) for number in range(AT_ONCE)]
+    runs = RunCalls(stub, "bench")
+    children = [_Child(runs, *goals[number % len(goals)]) for number in range(AT_ONCE)]
     await asyncio.gather(*(child.start() for child in children))
-    return await asyncio.gather(*(child.cancel_ms() for child in children))
+    times = await asyncio.gather(*(child.cancel_ms() for child in children))
+    await runs.close()
+    return times
 
 
 class _Child:
-    def __init__(self, stub: RunnerServiceAsyncStub, goal: str, shown_by: str) -> None:
+    def __init__(self, runs: RunCalls, goal: str, shown_by: str) -> None:
         self._goal = goal
         self._shown_by = shown_by
-        self._stream = stub.Run()
+        self._feed = runs.start(_envelope(goal))
         self._events = self._read()
 
     async def start(self) -> None:
         """Returns when it is in the middle of its task."""
-        await self._stream.write(RunRequest(start=_envelope(self._goal)))
         async for kind in self._events:
             if kind == self._shown_by:
                 return
@@ -93,15 +96,15 @@ class _Child:
 
     async def cancel_ms(self) -> float:
         began = time.perf_counter()
-        await self._stream.write(RunRequest(command=RunCommand(cancel=Cancel(reason="bench"))))
+        await self._feed.tell(RunCommand(cancel=Cancel(reason="bench")))
         async for kind in self._events:
             if kind == "ended":
                 return (time.perf_counter() - began) * 1000
         raise RuntimeError("the end of a child was never confirmed")
 
     async def _read(self) -> AsyncIterator[str | None]:
-        async for response in self._stream:
-            for event in response.events:
+        async for events in self._feed.batches():
+            for event in events:
                 if event.HasField("ended") and event.ended.state != SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED:
                     raise RuntimeError(f"a child ended by itself: {event.ended.error}")
                 yield event.WhichOneof("event")

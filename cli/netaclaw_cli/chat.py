@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
 
 from netaclaw_cli import places
 from netaclaw_cli.chat_session import ChatSession
@@ -22,17 +21,12 @@ def run(arguments: argparse.Namespace) -> int:
 async def _run(arguments: argparse.Namespace) -> int:
     address = places.gateway_address(arguments.address, os.environ)
     async with Client(address) as client:
-        chat = ChatSession(client, arguments.agent or "", _write)
-        await chat.open(arguments.session or "", arguments.workspace or "")
         lines = TypedLines()
-        conversation = Conversation(chat, lines, _write)
+        chat = ChatSession(client, arguments.agent or "", lines.write, lines.complain)
+        await chat.open(arguments.session or "", arguments.workspace or "")
+        conversation = Conversation(chat, lines)
         with conversation.interruptible():
             if arguments.message:
                 return await conversation.one_message(" ".join(arguments.message))
             with lines:
                 return await conversation.run()
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -8,6 +8,7 @@ HELP = """\
 /compact [INSTRUCTIONS]   sum up the older part of the conversation now
 /tree                     show the conversation with its branches; entries are named by the start of their ids
 /switch ENTRY             stand on an entry; the next message continues from there
+/summarize ENTRY [TEXT]   the same, and take along a summary of the branch that is left; TEXT says what matters
 /fork [ENTRY]             go on in a copy of the conversation up to an entry
 /think off|low|medium|high
 /queue TEXT               send when the running turn has ended; a plain line enters it before its next step
@@ -24,6 +25,7 @@ _NEEDS = {
     **dict.fromkeys(("answer", "queue"), "a text"),
     "compact": "a text or nothing",
     "switch": "one id",
+    "summarize": "one id and a text or nothing",
     **dict.fromkeys(("fork", "cancel"), "one id or nothing"),
     "steer": "a task and a text",
     "think": "off, low, medium or high",
@@ -68,15 +70,16 @@ def _command(name: str, rest: str) -> Command:
         "a text or nothing": True,
         "one id": bool(rest) and not text,
         "one id or nothing": not text,
+        "one id and a text or nothing": bool(rest),
         "a task and a text": bool(text.strip()),
         "off, low, medium or high": rest in _LEVELS,
     }
     if not fits[needs]:
         return Command("wrong", f"/{name} takes {needs}")
+    if needs in ("a task and a text", "one id and a text or nothing"):
+        return Command(name, text.strip(), first)
     if needs.startswith("one id"):
         return Command(name, target=rest)
-    if needs == "a task and a text":
-        return Command(name, text.strip(), first)
     return Command(name, rest)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import uuid
+from collections.abc import AsyncGenerator, Callable
 from typing import cast
 
 import grpc
@@ -13,7 +13,8 @@ import grpc
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
 from netaclaw.chat.v1 import chat_service_pb2 as pb
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
-from netaclaw.chat.v1.event_pb2 import ReceiptState
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState
+from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import ClarifyBody, ClarifyState, EntryKind
 from netaclaw.session.v1.session_command_service_pb2 import (
     CreateSessionRequest,
@@ -22,11 +23,14 @@ from netaclaw.session.v1.session_command_service_pb2 import (
 )
 from netaclaw.session.v1.session_service_pb2 import GetUsageRequest
 from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw_chassis.errors import from_rpc
 from netaclaw_cli.chat_commands import named
 from netaclaw_cli.errors import CommandError, words_for
-from netaclaw_cli.printing import TurnPrinter, Write
+from netaclaw_cli.printing import TurnPrinter, Write, question_lines
+from netaclaw_cli.tree_lines import last_exchange
 from netaclaw_cli.wording import outcome
 from netaclaw_client import Backoff, Client, SessionView, run_turn
+from netaclaw_client.follow import running_turn
 
 _MAX_TRIES = 30
 _PING_TIMEOUT_S = 5.0
@@ -38,10 +42,12 @@ _LONG_PAUSE_S = 1.0
 class ChatSession:
     """A session at a terminal; every call may raise grpc.aio.AioRpcError."""
 
-    def __init__(self, client: Client, agent_name: str, write: Write) -> None:
+    def __init__(self, client: Client, agent_name: str, write: Write, complain: Callable[[str], None]) -> None:
+        """`write` shows text as it is, `complain` a line that says what is wrong."""
         self._client = client
         self._agent_name = agent_name
         self._write = write
+        self._complain = complain
         self.view = SessionView()
         self.waiting: dict[str, pb.ChatRequest] = {}
         """Messages that were sent while a turn ran, and have not been taken, by request id, in order."""
@@ -65,9 +71,31 @@ class ChatSession:
             self.view = await self._client.load(self.view.session_id)
 
     async def send(self, content: str) -> bool:
-        """One turn, printed as it happens; True when it completed. Survives cuts."""
+        """One turn, printed as it happens; True when it completed. Survives cuts.
+
+        Where a turn runs already, begun elsewhere, the message enters that one.
+        """
         request = pb.ChatRequest(session_id=self.view.session_id, content=content, agent_name=self._agent_name)
-        return await self._follow(request)
+        try:
+            return await self._follow(request)
+        except grpc.aio.AioRpcError as error:
+            if from_rpc(error).reason != Reason.REASON_TURN_RUNNING:
+                raise
+        await self.reload()
+        await self.leave(content, WhenBusy.WHEN_BUSY_STEER)
+        return await self.go_on()
+
+    async def go_on(self) -> bool:
+        """Show where the conversation stands, and a turn that runs, to its end; True unless that one failed."""
+        for line in last_exchange(self.view):
+            self._write(f"{line}\n")
+        turn_id = self.view.session.running_turn_id
+        if not turn_id:
+            return True
+        question = self.question()
+        for line in question_lines(question, self.view) if question is not None else ():
+            self._write(f"{line}\n")
+        return await self._print(running_turn(self._client, self.view, turn_id, backoff=self._backoff()))
 
     async def follow_waiting(self) -> bool:
         """The turn of the message that has waited longest."""
@@ -122,12 +150,18 @@ class ChatSession:
         await self.reload()
         return body.tokens_before, body.tokens_after
 
-    async def switch(self, word: str) -> None:
-        """Stand on another entry."""
+    async def switch(self, word: str, *, summarize: bool = False, instructions: str = "") -> str:
+        """Stand on another entry; the summary of what is left behind, where one is wanted and something is."""
         await self.reload()
-        request = SwitchLeafRequest(session_id=self._existing(), leaf_entry_id=self._entry(word))
-        await self._client.commands.SwitchLeaf(request)
+        request = SwitchLeafRequest(
+            session_id=self._existing(),
+            leaf_entry_id=self._entry(word),
+            summarize=summarize,
+            instructions=instructions,
+        )
+        await self._client.commands.SwitchLeaf(request, timeout=_COMPACT_TIMEOUT_S)
         await self.reload()
+        return self.view.entries[self.view.leaf_entry_id].branch_summary.summary if summarize else ""
 
     async def fork(self, word: str) -> str:
         """Go on in a copy; its id."""
@@ -139,8 +173,11 @@ class ChatSession:
 
     async def think(self, level: str) -> None:
         """Set the thinking level."""
+        if not self.view.session_id:
+            made = await self._client.commands.CreateSession(CreateSessionRequest())
+            self.view = SessionView(session_id=made.session.session_id, seq=made.session.seq)
         wanted = cast("ThinkingLevel", ThinkingLevel.Value(f"THINKING_LEVEL_{level.upper()}"))
-        request = pb.SetThinkingLevelRequest(session_id=self._existing(), level=wanted)
+        request = pb.SetThinkingLevelRequest(session_id=self.view.session_id, level=wanted)
         await self._client.chat.SetThinkingLevel(request)
 
     async def usage(self) -> Usage:
@@ -167,9 +204,10 @@ class ChatSession:
         await self._client.chat.RespondClarify(request)
 
     async def _follow(self, request: pb.ChatRequest) -> bool:
+        return await self._print(run_turn(self._client, request, self.view.seq, backoff=self._backoff()))
+
+    async def _print(self, events: AsyncGenerator[ChatEvent, None]) -> bool:
         printer = TurnPrinter(self.view, self._write)
-        backoff = Backoff(max_attempts=_MAX_TRIES, sleep=_wait_aloud)
-        events = run_turn(self._client, request, self.view.seq, backoff=backoff)
         async with contextlib.aclosing(events):
             async for event in events:
                 if not self.view.apply(event):
@@ -211,8 +249,10 @@ class ChatSession:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise CommandError(words_for(error, self._client.address)) from error
 
+    def _backoff(self) -> Backoff:
+        return Backoff(max_attempts=_MAX_TRIES, sleep=self._wait_aloud)
 
-async def _wait_aloud(seconds: float) -> None:
-    if seconds >= _LONG_PAUSE_S:  # short cuts heal without a word
-        sys.stderr.write("\nnetaclaw: the connection is lost; trying again\n")
-    await asyncio.sleep(seconds)
+    async def _wait_aloud(self, seconds: float) -> None:
+        if seconds >= _LONG_PAUSE_S:  # short cuts heal without a word
+            self._complain("the connection is lost; trying again")
+        await asyncio.sleep(seconds)  # the pause itself

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +14,7 @@ from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
 from netaclaw_cli.chat_commands import HELP, Command, parse
 from netaclaw_cli.chat_session import ChatSession
 from netaclaw_cli.errors import CommandError, words_for
-from netaclaw_cli.printing import Write
-from netaclaw_cli.tree_lines import tree_lines
+from netaclaw_cli.tree_lines import last_exchange, tree_lines
 from netaclaw_cli.typed_lines import TypedLines
 from netaclaw_cli.wording import usage_line
 
@@ -24,10 +22,9 @@ from netaclaw_cli.wording import usage_line
 class Conversation:
     """Reads lines until they end; at most one turn or command of its own runs at a time."""
 
-    def __init__(self, chat: ChatSession, lines: TypedLines, write: Write) -> None:
+    def __init__(self, chat: ChatSession, lines: TypedLines) -> None:
         self._chat = chat
         self._lines = lines
-        self._write = write
         self._work: asyncio.Task[bool] | None = None
         self._cancelling: asyncio.Task[bool] | None = None
         self._left = asyncio.Event()
@@ -51,6 +48,9 @@ class Conversation:
     async def run(self) -> int:
         """Until the input ends or somebody leaves; the exit code."""
         line = self._next_line()
+        if self._lines.interactive:
+            self._line("(/help lists what can be typed)")
+        line = await self._attend(self._chat.go_on(), line)
         while not self._left.is_set():
             await self._either(line)
             if not line.done():
@@ -64,7 +64,7 @@ class Conversation:
                 line = await self._obey(command, line)
         line.cancel()
         if self._chat.view.session_id:
-            sys.stderr.write(f"netaclaw: go on with --session {self._chat.view.session_id}\n")
+            self._lines.complain(f"go on with --session {self._chat.view.session_id}")
         return 0 if self._completed else 1
 
     async def _obey(self, command: Command, line: asyncio.Task[str | None]) -> asyncio.Task[str | None]:
@@ -108,7 +108,7 @@ class Conversation:
                 await self._chat.leave(command.text, WhenBusy.WHEN_BUSY_STEER)
             case "queue":
                 await self._chat.leave(command.text, WhenBusy.WHEN_BUSY_ENQUEUE)
-            case "compact" | "switch" | "fork":
+            case "compact" | "switch" | "summarize" | "fork":
                 raise CommandError(f"/{command.name} has to wait for the turn's end")
             case "tree":
                 self._show_tree()
@@ -138,7 +138,13 @@ class Conversation:
 
     async def _switch(self, command: Command) -> None:
         await self._chat.switch(command.target)
+        for line in last_exchange(self._chat.view):
+            self._line(line)
         self._line("(the next message continues from there)")
+
+    async def _summarize(self, command: Command) -> None:
+        summary = await self._chat.switch(command.target, summarize=True, instructions=command.text)
+        self._line(f"(summary of the branch that is left: {summary})" if summary else "(nothing is left behind)")
 
     async def _fork(self, command: Command) -> None:
         self._line(f"(this is session {await self._chat.fork(command.target)} now)")
@@ -169,16 +175,16 @@ class Conversation:
         try:
             return await work
         except CommandError as error:
-            sys.stderr.write(f"netaclaw: {error}\n")
+            self._lines.complain(str(error))
         except grpc.aio.AioRpcError as error:
-            sys.stderr.write(f"netaclaw: {words_for(error, self._chat.address)}\n")
+            self._lines.complain(words_for(error, self._chat.address))
         return False
 
     def _interrupt(self) -> None:
         if self._work is None or (self._cancelling is not None and not self._cancelling.done()):
             self._left.set()
             return
-        sys.stderr.write("\nnetaclaw: cancelling; once more leaves\n")
+        self._lines.complain("cancelling; once more leaves")
         self._cancelling = asyncio.create_task(self._quietly(self._cancelled()))
 
     async def _cancelled(self) -> bool:
@@ -195,13 +201,14 @@ class Conversation:
         return asyncio.create_task(self._lines.next())
 
     def _line(self, text: str) -> None:
-        self._write(f"{text}\n")
+        self._lines.write(f"{text}\n")
 
 
 _COMMANDS: Mapping[str, Callable[[Conversation, Command], Awaitable[None]]] = {
     "compact": Conversation._compact,
     "tree": Conversation._tree,
     "switch": Conversation._switch,
+    "summarize": Conversation._summarize,
     "fork": Conversation._fork,
     "think": Conversation._think,
     "cancel": Conversation._cancel,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, StreamChannel
 from netaclaw.session.v1.entry_pb2 import ClarifyBody, EntryKind, EntryState, ToolCallPart
-from netaclaw_cli.cards import card_lines
+from netaclaw_cli.cards import batch_of, card_lines
 from netaclaw_cli.wording import (
     call_state,
     clarify_state,
@@ -22,6 +22,11 @@ from netaclaw_client import SessionView
 Write = Callable[[str], None]
 
 _STEP_WIDTH = 100
+_NAME_WIDTH = 40
+_MOST_ARGUMENTS = 4000
+"""Of a call that a person is to judge, so that they see it whole unless it holds a file."""
+_MEANINGS = {"always": " (in this session)"}
+"""What answers to an approval mean, where the word alone does not say it."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "▶", "completed": "☑", "cancelled": "☒"}
 _RECEIPTS = {
     ReceiptState.RECEIPT_STATE_QUEUED: "your message waits",
@@ -39,8 +44,8 @@ class TurnPrinter:
         self._write = write
         self._shown: dict[str, str] = {}
         """Text that was written per assistant entry of this turn."""
-        self._thinkers: set[str] = set()
-        """Entries whose reasoning was written."""
+        self._thought_lines: dict[str, int] = {}
+        """How many lines of reasoning were written per assistant entry of this turn."""
         self._states: dict[str, int] = {}
         self._open = False
         """The cursor stands behind text, not at the begin of a line."""
@@ -60,7 +65,13 @@ class TurnPrinter:
         self._write(f"{text}\n")
 
     def _text(self, event: ChatEvent) -> None:
-        if not event.task_id and event.assistant_stream_delta.channel != StreamChannel.STREAM_CHANNEL_THINKING:
+        if event.task_id:
+            return
+        if event.assistant_stream_delta.channel == StreamChannel.STREAM_CHANNEL_THINKING:
+            draft = self._view.drafts.get((event.entry_id, ""))
+            if draft is not None:
+                self._think(event.entry_id, draft.thinking, whole=False)
+        else:
             self._catch_up(event.entry_id)
 
     def _started(self, event: ChatEvent) -> None:
@@ -80,7 +91,7 @@ class TurnPrinter:
         """Write what the entry's text has more than what was written; all of it when it changed."""
         text = clean(self._view.text_of(entry_id))
         draft = self._view.drafts.get((entry_id, ""))
-        if text and draft is not None and entry_id not in self._thinkers:
+        if text and draft is not None:
             self._think(entry_id, draft.thinking)
         shown = self._shown.get(entry_id, "")
         if not text.startswith(shown):
@@ -107,10 +118,13 @@ class TurnPrinter:
         task, step = change.item, change.process_event
         if self._states.get(task.task_id) != task.state:
             self._states[task.task_id] = task.state
-            self.line(f"  [{one_line(task.name, 40)}] {task_state(task.state)}")
+            self.line(f"  [{one_line(task.name, _NAME_WIDTH)}] {task_state(task.state)}")
         if step.type in ("tool_call", "proxy_tool_call"):
             detail = one_line(step.arguments_json, _STEP_WIDTH)
-            self.line(f"  [{one_line(task.name, 40)}] → {step.tool_name} {detail}")
+            self.line(f"  [{one_line(task.name, _NAME_WIDTH)}] → {step.tool_name} {detail}")
+        elif step.type == "compaction":
+            words = f"could not sum up its context: {step.content}" if step.is_error else "summed up its context"
+            self.line(f"  [{one_line(task.name, _NAME_WIDTH)}] ({one_line(words, _STEP_WIDTH)})")
 
     def _batch_ended(self, event: ChatEvent) -> None:
         entry = self._view.entries.get(event.subagent_run_completed.result_entry_id)
@@ -118,7 +132,7 @@ class TurnPrinter:
             self.line(line)
 
     def _question(self, event: ChatEvent) -> None:
-        for line in question_lines(event.clarify_request.entry.clarify):
+        for line in question_lines(event.clarify_request.entry.clarify, self._view):
             self.line(line)
 
     def _resolved(self, event: ChatEvent) -> None:
@@ -130,15 +144,21 @@ class TurnPrinter:
         if not event.task_id:
             self._think(event.entry_id, event.thinking_done.text)
 
-    def _think(self, entry_id: str, thinking: str) -> None:
-        """Reasoning stands before its answer, once."""
-        if thinking and entry_id not in self._thinkers:
-            self._thinkers.add(entry_id)
-            for line in clean(thinking).strip().splitlines():
-                self.line(f"  ~ {line}")
+    def _think(self, entry_id: str, thinking: str, *, whole: bool = True) -> None:
+        """Reasoning stands before its answer, each line once and as soon as it is whole."""
+        lines = clean(thinking).strip().splitlines()
+        shown = self._thought_lines.get(entry_id, 0)
+        ready = lines if whole else lines[:-1]
+        for line in ready[shown:]:
+            self.line(f"  ~ {line}")
+        self._thought_lines[entry_id] = max(shown, len(ready))
 
     def _todos(self, event: ChatEvent) -> None:
-        for item in event.todo_update.todos if not event.task_id else ():
+        if event.task_id:
+            return
+        if not event.todo_update.todos:
+            self.line("  (the todo list is empty now)")
+        for item in event.todo_update.todos:
             self.line(f"  {_TODO_MARKS.get(item.status, '?')} {one_line(item.text, _STEP_WIDTH)}")
 
     def _compacting(self, event: ChatEvent) -> None:
@@ -158,6 +178,7 @@ class TurnPrinter:
 
     def _done(self, event: ChatEvent) -> None:
         self._shown.clear()
+        self._thought_lines.clear()
         self._states.clear()
         usage = event.done.usage if event.WhichOneof("event") == "done" else event.error.usage
         if usage.model_calls:
@@ -174,17 +195,25 @@ class TurnPrinter:
         self._done(event)
 
 
-def question_lines(body: ClarifyBody) -> Iterator[str]:
+def question_lines(body: ClarifyBody, view: SessionView) -> Iterator[str]:
     """An open question with its choices, or the call that waits for an approval."""
     if body.HasField("approval"):
-        who = "a subagent" if body.task_id else "the agent"
         call = body.approval
-        yield f"? may {who} call {call.tool_name} {one_line(call.arguments_json, _STEP_WIDTH)}"
-        yield "  allow, deny or always (in this session)"
-        return
-    yield f"? {clean(body.question)}"
+        yield f"? may {_asking(body, view)} call {call.tool_name} {one_line(call.arguments_json, _MOST_ARGUMENTS)}"
+    else:
+        yield f"? {clean(body.question)}"
     for number, choice in enumerate(body.choices, start=1):
-        yield f"  {number}  {clean(choice)}"
+        yield f"  {number}  {clean(choice)}{_MEANINGS.get(choice, '') if body.HasField('approval') else ''}"
+
+
+def _asking(body: ClarifyBody, view: SessionView) -> str:
+    """Agent and subagent, as far as they are known."""
+    agent = one_line(body.agent_name, _NAME_WIDTH) or "the agent"
+    if not body.task_id:
+        return agent
+    items = (item for entry in view.batches() for item in batch_of(entry).items)
+    name = next((one_line(item.name, _NAME_WIDTH) for item in items if item.task_id == body.task_id), "")
+    return f"{agent} in subagent [{name}]" if name else f"{agent} in a subagent"
 
 
 def _took(call: ToolCallPart) -> str:

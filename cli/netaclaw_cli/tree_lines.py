@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind
-from netaclaw_cli.wording import one_line
+from netaclaw_cli.wording import clean, one_line
+from netaclaw_client import SessionView
 
 ID_CHARS = 12
 """Of an entry's id, its last ones: the first ones are the time."""
 _WIDTH = 80
+_LINES = 20
+"""Of the answer that is shown when a conversation is opened again, the last ones."""
 _ON_PATHS = frozenset(
     {
         EntryKind.ENTRY_KIND_USER,
@@ -46,3 +49,21 @@ def _words(entry: Entry) -> str:
     text = "".join(part.text.text for part in entry.assistant.parts)
     calls = ", ".join(part.tool_call.tool_name for part in entry.assistant.parts if part.HasField("tool_call"))
     return f"agent: {text}" + (f" [{calls}]" if calls else "")
+
+
+def last_exchange(view: SessionView) -> Iterator[str]:
+    """What was said last on the path: the newest message, and what was answered to it so far."""
+    answer = ""
+    at = view.entries.get(view.leaf_entry_id)
+    while at is not None and at.kind != EntryKind.ENTRY_KIND_USER:
+        answer = answer or "".join(part.text.text for part in at.assistant.parts).strip()
+        at = view.entries.get(at.parent_entry_id)
+    if at is not None:
+        yield f"you: {one_line(at.user.text, _WIDTH)}"
+    if answer:
+        yield _end_of(clean(answer))
+
+
+def _end_of(text: str) -> str:
+    lines = text.splitlines()
+    return "\n".join(lines if len(lines) <= _LINES else ["…", *lines[-_LINES:]])

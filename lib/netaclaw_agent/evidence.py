@@ -69,7 +69,7 @@ def evidence_for(goal: str, task_id: str, calls: Sequence[ToolCallPart]) -> list
     """
     done = [call for call in calls if call.HasField("result") and not call.result.is_error]
     wanted = _wanted(goal)
-    found = [fact for call in done for fact in _facts(task_id, call) if fact.kind in wanted]
+    found = [fact for call in done for fact in _facts(task_id, call, wanted) if fact.kind in wanted]
     if not found:
         found = [_preview_fact(task_id, call) for call in done[-_MAX_PREVIEWS:]]
     return found[:MAX_SUMMARIES]
@@ -87,9 +87,9 @@ def _wanted(goal: str) -> set[str]:
     return wanted
 
 
-def _facts(task_id: str, call: ToolCallPart) -> Iterable[EvidenceSummary]:
-    reader = _READERS.get(call.tool_name)
-    return reader(task_id, call) if reader is not None else ()
+def _facts(task_id: str, call: ToolCallPart, wanted: set[str]) -> Iterable[EvidenceSummary]:
+    kinds, reader = _READERS.get(call.tool_name, _NONE)
+    return () if wanted.isdisjoint(kinds) else reader(task_id, call)
 
 
 def _listing(task_id: str, call: ToolCallPart) -> Iterable[EvidenceSummary]:
@@ -140,13 +140,16 @@ def _command(task_id: str, call: ToolCallPart) -> Iterable[EvidenceSummary]:
         yield _fact(task_id, call, COMMAND, title=f"exit code {code}", detail=command, value=int(code))
 
 
-_READERS: dict[str, Callable[[str, ToolCallPart], Iterable[EvidenceSummary]]] = {
-    files.EDIT_FILE: _edited,
-    files.LIST_FILES: _listing,
-    files.SEARCH_FILES: _search,
-    files.WRITE_FILE: _written,
-    shell.RUN_SHELL: _command,
+_Reader = tuple[tuple[str, ...], Callable[[str, ToolCallPart], Iterable[EvidenceSummary]]]
+_NONE: _Reader = ((), lambda task_id, call: ())
+_READERS: dict[str, _Reader] = {
+    files.EDIT_FILE: ((EDITED_FILE,), _edited),
+    files.LIST_FILES: ((FILE_COUNT, LINE_COUNT), _listing),
+    files.SEARCH_FILES: ((SEARCH,), _search),
+    files.WRITE_FILE: ((WRITTEN_FILE,), _written),
+    shell.RUN_SHELL: ((COMMAND,), _command),
 }
+"""By tool: the kinds of facts that its results hold, and what reads them."""
 
 
 def _preview_fact(task_id: str, call: ToolCallPart) -> EvidenceSummary:

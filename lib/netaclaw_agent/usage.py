@@ -24,6 +24,8 @@ class Prices:
     """Tokens read from the provider's cache; None: as `input`."""
 
 
+_FIELDS = tuple(field.name for field in Usage.DESCRIPTOR.fields)
+
 FREE = Prices()
 """For models without a price."""
 
@@ -42,5 +44,6 @@ def cost(prices: Prices, usage: Usage) -> int:
 
 def add_usage(total: Usage, more: Usage) -> None:
     """Add `more` to `total`, field by field."""
-    for field in Usage.DESCRIPTOR.fields:
-        setattr(total, field.name, getattr(total, field.name) + getattr(more, field.name))
+    for name in _FIELDS:
+        if more_of_it := getattr(more, name):
+            setattr(total, name, getattr(total, name) + more_of_it)

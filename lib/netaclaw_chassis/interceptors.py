@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -25,6 +26,7 @@ Reader: TypeAlias = "Callable[[Context], Awaitable[Any]]"
 
 _QUIET = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 _OPEN = "/grpc.health.v1.Health/"
+_REMEMBERED_METHODS = 256
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
@@ -37,6 +39,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, service_token: str = "") -> None:
         self._token = service_token
+        # Bounded: behind a handler that takes any method, clients choose the names.
+        self._observed = functools.lru_cache(_REMEMBERED_METHODS)(_observed)
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -47,14 +51,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return _REFUSAL
         if handler is None or method.startswith(_QUIET):
             return handler
-        read = None if handler.request_streaming else _reader(handler.request_deserializer)
-        parse = handler.request_deserializer if handler.request_streaming else None
-        if handler.response_streaming:
-            inner = handler.unary_stream or handler.stream_stream
-            stream = _streaming(method, inner, read)
-            return grpc.stream_stream_rpc_method_handler(stream, parse, handler.response_serializer)
-        inner = handler.unary_unary or handler.stream_unary
-        return grpc.stream_unary_rpc_method_handler(_answering(method, inner, read), parse, handler.response_serializer)
+        return self._observed(method, handler)
 
     def _shown(self, details: grpc.HandlerCallDetails) -> bool:
         metadata: Iterable[tuple[str, str | bytes]] = details.invocation_metadata or ()
@@ -69,6 +66,19 @@ async def _refuse(requests: AsyncIterator[bytes], context: Context) -> None:
 
 _REFUSAL: Handler = grpc.stream_stream_rpc_method_handler(_refuse)
 """Serves calls of every shape: it waits for no message, and an end without one looks the same in all of them."""
+
+
+def _observed(method: str, handler: Handler) -> Handler:
+    """The handler with everything around it that a call goes through."""
+    read = None if handler.request_streaming else _reader(handler.request_deserializer)
+    parse = handler.request_deserializer if handler.request_streaming else None
+    if handler.response_streaming:
+        inner = handler.unary_stream or handler.stream_stream
+        return grpc.stream_stream_rpc_method_handler(
+            _streaming(method, inner, read), parse, handler.response_serializer
+        )
+    inner = handler.unary_unary or handler.stream_unary
+    return grpc.stream_unary_rpc_method_handler(_answering(method, inner, read), parse, handler.response_serializer)
 
 
 def _reader(parse: Callable[[bytes], Any] | None) -> Reader:

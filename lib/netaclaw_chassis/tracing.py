@@ -77,6 +77,14 @@ def below(name: str) -> Span | None:
     return None if _recorder is None else _recorder.tracer.start_span(name)
 
 
+def enter(name: str) -> Span | None:
+    """As `below`; it is the current one of this task from now on, and of tasks that are made in it."""
+    span = below(name)
+    if span is not None and _recorder is not None:
+        _recorder.context.attach(_recorder.trace.set_span_in_context(span))  # the task is its own: nothing to detach
+    return span
+
+
 def end(span: Span | None, status: str = "OK") -> None:
     """The span's work is done."""
     if span is None or _recorder is None:

@@ -9,11 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from netaclaw_chassis.interceptors import CallInterceptor
-from netaclaw_chassis.link import PLAIN
-from netaclaw_gateway.app import open_app
-from netaclaw_gateway.settings import Settings
 from tests.conformance.envoy import open_envoy
+from tests.conformance.front import open_front
 from tests.conformance.service import CaseService
 
 WAYS = ("bridge", "envoy")
@@ -33,17 +30,9 @@ class Way:
 @pytest.fixture(params=WAYS)
 async def way(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Way]:
     service = CaseService()
-    server = grpc.aio.server(interceptors=[CallInterceptor()], options=PLAIN.server_options())
-    server.add_generic_rpc_handlers((service,))
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    settings = Settings(port=0, web_port=0, authz_port=0, orchestrator_address=address, store_address=address)
-    try:
-        async with open_app(settings) as ports:
-            if request.param == "bridge":
-                yield Way(request.param, ports["web"], service, server)
-            else:
-                async with open_envoy(address, ports, tmp_path) as web:
-                    yield Way(request.param, web, service, server)
-    finally:
-        await server.stop(None)
+    async with open_front(service) as front:
+        if request.param == "bridge":
+            yield Way(request.param, front.ports["web"], service, front.server)
+        else:
+            async with open_envoy(front.address, front.ports, tmp_path) as web:
+                yield Way(request.param, web, service, front.server)

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health, health_pb2_grpc
 
 from netaclaw_gateway import app, pages
-from netaclaw_gateway.settings import Settings
 from tests.conformance.conftest import WAYS
 from tests.conformance.envoy import open_envoy
+from tests.conformance.front import open_front
 from tests.conformance.service import CaseService
 from tests.conformance.test_cases import CHAT
 from tests.conformance.wire import BINARY, Answer, ask, dumped, frame, request
@@ -31,23 +30,12 @@ async def door(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(app, "Pages", functools.partial(pages.Pages, built))
     service = CaseService()
     service.play({"messages": ["one"]})
-    server = grpc.aio.server()
-    health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
-    server.add_generic_rpc_handlers((service,))
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    settings = Settings(
-        port=0, web_port=0, authz_port=0, orchestrator_address=address, store_address=address, requests_per_address=1
-    )
-    try:
-        async with app.open_app(settings) as ports:
-            if request.param == "bridge":
-                yield ports["web"]
-            else:
-                async with open_envoy(address, ports, tmp_path) as web:
-                    yield web
-    finally:
-        await server.stop(None)
+    async with open_front(service, requests_per_address=1) as front:
+        if request.param == "bridge":
+            yield front.ports["web"]
+        else:
+            async with open_envoy(front.address, front.ports, tmp_path) as web:
+                yield web
 
 
 async def get(door: str, path: str, host: str = "", verb: str = "GET") -> Answer:

@@ -213,7 +213,7 @@ async def test_a_childs_call_waits_with_its_clocks_stopped_and_silence_denies_it
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    [("write_file", WRITE), ("run_shell", json.dumps({"command": "echo made > made.txt"}))],
+    [("write_file", WRITE), ("run_shell", json.dumps({"command": "echo made | tee made.txt"}))],
 )
 async def test_a_childs_call_runs_once_it_is_allowed(
     tool: str, arguments: str, open_suite: OpenSuite, model_server: FakeOpenAI
@@ -230,6 +230,11 @@ async def test_a_childs_call_runs_once_it_is_allowed(
             await follower.until_kind("done")
             await check_whole(suite, client, follower)
         assert made(suite)
+    [question] = questions(follower.view)
+    shown = of_kind(follower.events, "tool_result_streamed")
+    assert {event.task_id for event in shown} <= {question.clarify.task_id}
+    said = "".join(event.tool_result_streamed.text for event in shown)
+    assert said == ("made\n" if tool == "run_shell" else ""), "a command's output is shown while it runs"
 
 
 async def test_one_always_answers_all_alike_that_wait(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:

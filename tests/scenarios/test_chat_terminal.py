@@ -38,7 +38,11 @@ class Terminal:
 
     def type(self, line: str) -> None:
         """A line and the return key."""
-        os.write(self._descriptor, f"{line}\r".encode())
+        self.keys(f"{line}\r")
+
+    def keys(self, keys: str) -> None:
+        """Keys as they are."""
+        os.write(self._descriptor, keys.encode())
 
     def interrupt(self) -> None:
         """Ctrl-C."""

@@ -340,7 +340,7 @@ async def test_a_new_owner_starts_a_compaction_again(open_suite: OpenSuite, mode
                 break
         events = await told(suite, session_id)
         path = await path_of(client, session_id)
-    assert kinds(events) == ["compaction_start", "compaction_start", "compaction_done"]
+    assert kinds(events) == ["compaction_start", "compaction_error", "compaction_start", "compaction_done"]
     [compaction] = [entry for entry in path if entry.kind == EntryKind.ENTRY_KIND_COMPACTION]
     assert compaction.compaction.summary == "the second try"
     assert compaction.compaction.usage.estimated_calls == 1, "the call that died with its owner counts"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from netaclaw.chat.v1.chat_service_pb2 import ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
+from netaclaw.session.v1.session_service_pb2 import GetSubagentResultRequest
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
 from tests.scenarios.reading import state_name
 from tests.scenarios.suites import OpenSuite
@@ -89,3 +92,31 @@ async def test_five_mebibytes_of_output_are_stored_cut_and_read_back(
     for text in told:
         assert "of 5242889 bytes cut here" in text
         assert text.endswith("the end\n# exit code 0")
+
+
+async def test_a_child_that_says_or_reads_very_much_ends_well_and_so_does_its_parent(
+    open_suite: OpenSuite, model_server: FakeOpenAI, workspace: Path
+) -> None:
+    (workspace / "page.txt").write_text("a line of text\n" * 400)
+
+    def child(request: Request) -> Reply:
+        if "talk" in request["messages"][1]["content"]:
+            return Reply([Text("\n" + "x" * 300_000)], finish_reason="length")
+        if len(results_of(request)) < 190:
+            return Reply([Call("read_file", '{"path": "page.txt"}')] * 95)
+        return Reply([Text("y" * 200_000)])
+
+    model_server.rule = follow([Reply([delegate("talk", "read")]), Reply([Text("done")])], child)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
+        talked, read = answer.subagent_batches[0].items
+        asked = GetSubagentResultRequest(session_id=session_id, task_id=read.task_id)
+        left = (await client.sessions.GetSubagentResult(asked)).result
+    assert (answer.outcome, answer.final_content) == (TurnOutcome.TURN_OUTCOME_COMPLETED, "done")
+    assert [state_name(task) for task in (talked, read)] == ["PARTIAL", "COMPLETED"]
+    assert left.final_output == "y" * 200_000
+    assert len(left.tool_results) == 190

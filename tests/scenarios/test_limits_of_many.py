@@ -1,9 +1,10 @@
-"""How many children a turn, a session and an owner may have, through the whole suite."""
+"""How many turns an owner may have running, and how many children a turn, a session and an owner, through the suite."""
 
 from __future__ import annotations
 
 import asyncio
 
+import grpc
 import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
@@ -111,3 +112,22 @@ async def test_an_owners_children_wait_for_each_other_whichever_orchestrator_ask
     for event in of_kind(ended[1], "subagent_run_started"):
         assert [item.state for item in event.subagent_run_started.batch.items] == [QUEUED] * 2
     assert len(gate.asked) == 4
+
+
+async def test_an_owners_running_turns_are_counted_until_they_end(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    gate = asyncio.Event()
+    model_server.rule = lambda request: Reply([Wait(gate), Text("done")])
+    settings = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_TURNS_PER_OWNER": "1"}
+    async with open_suite("in_process", **settings) as suite, suite.client() as client:
+        held = chat(client, ChatRequest(content="one"))
+        await until(held, "session_leaf_changed")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await until(chat(client, ChatRequest(content="another at once")), "done")
+        gate.set()
+        await until(held, "done")
+        after = await until(chat(client, ChatRequest(content="another, then")), "done")
+
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert after[-1].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED

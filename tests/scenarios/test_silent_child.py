@@ -17,18 +17,14 @@ import pytest
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ChatResponse
-from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
 from netaclaw.chat.v1.event_pb2 import ChatEvent
-from netaclaw_chassis.channel import connect
-from netaclaw_chassis.link import Link, LinkSettings
 from netaclaw_cli import envoy
 from netaclaw_client import Client, SessionView, equal, run_turn
 from netaclaw_gateway import web_server
-from tests.conformance.envoy import open_envoy
 from tests.conformance.test_cases import CHAT
-from tests.conformance.wire import BINARY, Connection, frame, request
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
 from tests.faults.proxy import Proxy
+from tests.scenarios.doors import Door, open_doors
 from tests.scenarios.goals import CHILD_MARK, GOAL
 from tests.scenarios.suites import RunningSuite, in_process
 
@@ -81,7 +77,7 @@ class Stage:
     """A scaled suite with both doors, and the roads between its services."""
 
     suite: RunningSuite
-    envoy: str
+    doors: Sequence[Door]
     roads: dict[str, Proxy]
     workspace: Path
 
@@ -132,19 +128,9 @@ async def stage(
             return roads[service].address
 
         suite = await stack.enter_async_context(in_process(postgres_url, tmp_path / "data", workspace, environ, road))
-        front = await stack.enter_async_context(
-            open_envoy(
-                suite.ports["orchestrator"],
-                suite.ports,
-                tmp_path,
-                store=suite.ports["store"],
-                service_token="shown between services",
-                link=LinkSettings(ping_s=PING_S),
-                idle_s=envoy.IDLE_S / SCALE,
-                unread_s=envoy.UNREAD_S / SCALE,
-            )
-        )
-        yield Stage(suite, front, roads, workspace)
+        idle = {"idle_s": envoy.IDLE_S / SCALE, "unread_s": envoy.UNREAD_S / SCALE}
+        doors = await stack.enter_async_context(open_doors(suite, tmp_path, ping_s=PING_S, **idle))
+        yield Stage(suite, doors, roads, workspace)
 
 
 async def rule(request: Request) -> Reply:
@@ -163,48 +149,28 @@ async def rule(request: Request) -> Reply:
     return Reply([Text(f"told: {answered[-1]}")])
 
 
-async def over_grpc(address: str, session_id: str) -> AsyncGenerator[ChatEvent, None]:
-    """One Chat call, which nothing opens again."""
-    async with connect(address, link=Link(ping_s=PING_S)) as channel:
-        async for response in ChatServiceStub(channel).Chat(ChatRequest(session_id=session_id, content="go")):
-            for event in response.events:
+async def turn(door: Door, session_id: str) -> AsyncGenerator[ChatEvent, None]:
+    """The events of one Chat call, which nothing opens again."""
+    sent = ChatRequest(session_id=session_id, content="go").SerializeToString()
+    async with aclosing(door.messages(CHAT, sent)) as messages:
+        async for message in messages:
+            for event in ChatResponse.FromString(message).events:
                 yield event
-
-
-async def over_web(address: str, session_id: str) -> AsyncGenerator[ChatEvent, None]:
-    """The same as a browser makes it."""
-    connection = await Connection.open(address)
-    try:
-        message = ChatRequest(session_id=session_id, content="go").SerializeToString()
-        headers = {"host": address, "content-type": BINARY, "accept": BINARY, "x-grpc-web": "1"}
-        await connection.send(request(CHAT, [frame(message)], headers))
-        answer, taken = await connection.headers(), 0
-        while await connection.piece(answer):
-            while len(answer.body) >= taken + 5:
-                end = taken + 5 + int.from_bytes(answer.body[taken + 1 : taken + 5], "big")
-                if len(answer.body) < end:
-                    break
-                content, flags, taken = bytes(answer.body[taken + 5 : end]), answer.body[taken], end
-                assert not flags & 0x80, content
-                for event in ChatResponse.FromString(content).events:
-                    yield event
-    finally:
-        connection.writer.transport.abort()
 
 
 @pytest.mark.timeout(2 * WITHIN_S)
 async def test_a_silent_child_cuts_no_stream_and_who_is_cut_resumes(stage: Stage) -> None:
     """C29: no cut at any door, no inner connection closed; a reader whose road is cut goes on from its last number."""
     suite = stage.suite
-    doors = {"gateway": suite.gateway, "bridge": suite.web, "envoy": stage.envoy, "envoy web": stage.envoy}
+    gateway, *_, envoy_web = stage.doors
     async with suite.client() as client, AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         made = await client.agents.CreateAgent(CreateAgentRequest(agent=Agent(name="worker", shell_enabled=True)))
         sessions = [await suite.new_session(client, agent_id=made.agent.agent_id) for _ in range(6)]
-        whole, resuming = [Follower(name) for name in doors], [Follower("cut before it"), Follower("cut before envoy")]
-        for reader, address, session_id in zip(whole, doors.values(), sessions, strict=False):
-            over = over_web if reader.name in ("bridge", "envoy web") else over_grpc
-            tasks.create_task(reader.read(over(address, session_id)))
-        roads = [await stack.enter_async_context(Proxy(door)) for door in (suite.gateway, stage.envoy)]
+        whole = [Follower(door.name) for door in stage.doors]
+        resuming = [Follower("cut before the gateway"), Follower("cut before envoy")]
+        for reader, door, session_id in zip(whole, stage.doors, sessions[:4], strict=True):
+            tasks.create_task(reader.read(turn(door, session_id)))
+        roads = [await stack.enter_async_context(Proxy(door.address)) for door in (gateway, envoy_web)]
         for reader, road, session_id in zip(resuming, roads, sessions[4:], strict=True):
             through = await stack.enter_async_context(Client(road.address))
             tasks.create_task(reader.read(run_turn(through, ChatRequest(session_id=session_id, content="go"))))

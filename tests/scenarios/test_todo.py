@@ -51,14 +51,15 @@ async def test_each_call_replaces_the_whole_list_for_everybody_who_looks(
             TodoItem(todo_id="a", text="look", status="completed"),
             TodoItem(todo_id="2", text="mend", status="in_progress"),
         ],
+        [],
     ]
     assert lists(one.view) == [
         [("look", "pending"), ("mend", "pending")],
         [("look", "completed"), ("mend", "in_progress")],
     ]
     calls = [part.tool_call for entry in one.view.entries.values() for part in entry.assistant.parts]
-    refused = [call for call in calls if call.state == ToolCallState.TOOL_CALL_STATE_FAILED]
-    assert [call.result.content for call in refused] == ["todos is empty: mark items as completed or cancelled instead"]
+    written = [call for call in calls if call.state == ToolCallState.TOOL_CALL_STATE_COMPLETED]
+    assert written[-1].result.content == "The list is empty now."
 
 
 async def test_a_list_stands_after_its_owner_died(pair_of: OpenPair, model_server: FakeOpenAI) -> None:

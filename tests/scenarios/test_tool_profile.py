@@ -7,10 +7,10 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from netaclaw.agent.v1 import agent_service_pb2 as pb
-from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_pb2 import Agent, NameList, SubagentConfig
 from netaclaw.chat.v1.chat_service_pb2 import ExecuteChatRequest
 from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw.tool.v1.tool_pb2 import ToolProfile, ToolRoute, ToolRuntimeRoute
+from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolProfile, ToolRoute, ToolRuntimeRoute
 from netaclaw.tool.v1.tool_service_pb2 import GetToolProfileRequest
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_client.client import Client
@@ -85,3 +85,31 @@ async def test_an_agent_is_made_edited_published_and_deleted(open_suite: OpenSui
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await profile_of(client, made.agent_id)
         assert from_rpc(caught.value).reason == Reason.REASON_AGENT_NOT_FOUND
+
+
+async def test_the_profile_says_which_settings_do_nothing_and_what_the_model_lacks(open_suite: OpenSuite) -> None:
+    async with open_suite("in_process") as suite, suite.client() as client:
+        wrong = Agent(
+            name="wrong",
+            model="no-such-model",
+            tool_names=NameList(names=["read_file", "red_file"]),
+            approvals={"write_fil": ToolApproval.TOOL_APPROVAL_DENY},
+            subagent_config=SubagentConfig(allowed_tool_names=NameList(names=["run_shel"])),
+        )
+        small = Agent(name="small", model="local")
+        profiles = []
+        for agent in (wrong, small):
+            made = (await client.agents.CreateAgent(pb.CreateAgentRequest(agent=agent))).agent
+            profiles.append(await profile_of(client, made.agent_id))
+    of_wrong, of_small = profiles
+    assert [(each.tool_name, each.fix) for each in of_wrong.diagnostics[:4]] == [
+        ("", "change agent.model"),
+        ("red_file", "change agent.tool_names"),
+        ("run_shel", "change agent.subagent_config.allowed_tool_names"),
+        ("write_fil", "change agent.approvals"),
+    ]
+    assert "no-such-model" in of_wrong.diagnostics[0].message
+    assert of_small.diagnostics[0].message == "The model local is offered no tools."
+    by_design = next(each for each in of_small.diagnostics if each.tool_name == "clarify")
+    assert "not in subagents" in by_design.message
+    assert by_design.fix == ""

@@ -2,6 +2,7 @@ import "@fontsource-variable/inter/wght.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/prose.css";
+import "./styles/direction.css";
 
 import { createPinia } from "pinia";
 import { createApp } from "vue";

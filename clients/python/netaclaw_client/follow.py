@@ -92,6 +92,17 @@ async def run_turn(
                 return
 
 
+async def running_turn(
+    client: Client, view: SessionView, turn_id: str, *, backoff: Backoff | None = None
+) -> AsyncGenerator[ChatEvent, None]:
+    """Events after a view of a session in which a turn runs, until that turn's `done` or `error`. Survives cuts."""
+    async with aclosing(follow(client, view.session_id, view.seq, backoff=backoff)) as events:
+        async for event in events:
+            yield event
+            if event.turn_id == turn_id and event.WhichOneof("event") in _ENDS:
+                return
+
+
 @dataclass(slots=True)
 class _Turn:
     """What is known of a message that was sent."""

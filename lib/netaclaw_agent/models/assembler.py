@@ -30,8 +30,8 @@ from netaclaw_agent.usage import MAX_TOKENS
 
 Delta = TextDelta | ThinkingDelta
 
-MAX_CALLS = 1000
-"""Most calls of one answer."""
+MAX_CALLS = 256
+"""Most calls of one answer: with their results they stand in one entry."""
 _MAX_NAME = 200
 """Characters of a call's name that are kept: no tool has a longer one."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -74,6 +74,12 @@ class _Call:
         text = "".join(self.pieces)
         return text if text.isascii() or not _HALF_CHARACTER.search(text) else whole_characters(text)
 
+    def settled(self) -> str:
+        """The arguments in the end: as they add up, or the last fragment where each held all that came before it."""
+        text = self.arguments
+        grows = len(self.pieces) > 1 and all(map(str.startswith, self.pieces[1:], self.pieces))
+        return self.pieces[-1] if grows and not _is_json(text) and _is_json(self.pieces[-1]) else text
+
     @property
     def asks_nothing(self) -> bool:
         """Neither name nor arguments: some servers end with such a fragment."""
@@ -87,7 +93,7 @@ class _Call:
     def has_whole_arguments(self) -> bool:
         # Asked for with many a fragment: the last character alone mostly settles it.
         unfinished = self.pieces and self.pieces[0].startswith("{") and not self.pieces[-1].rstrip().endswith("}")
-        return not unfinished and _is_json(self.arguments)
+        return not unfinished and _is_json(self.settled())
 
     def take(self, provider_id: str, name: str, arguments: str) -> None:
         """One more fragment: an identifier that comes again is no news, a name that differs goes on."""
@@ -251,7 +257,7 @@ def _call_part(call: _Call) -> Part:
             call_id=call.call_id,
             provider_call_id=whole_characters(call.provider_id),
             tool_name=whole_characters(call.name).strip()[:_MAX_NAME],
-            arguments_json=call.arguments,
+            arguments_json=call.settled(),
             state=ToolCallState.TOOL_CALL_STATE_PENDING,
         )
     )

@@ -145,6 +145,11 @@ class ModelCatalogue:
             )
         return model
 
+    def takes_tools(self, name: str) -> bool:
+        """Whether the model is offered tools; the default one for an empty name, True for one that is not here."""
+        offer = self._offers.get(name or self._default)
+        return offer is None or offer.options is None or offer.options.has_tools
+
     def cost(self, name: str, usage: Usage) -> int:
         """What a model's tokens cost, in millionths of the catalogue's currency; the default model for an empty name.
 

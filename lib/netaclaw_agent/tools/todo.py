@@ -42,7 +42,6 @@ TODO_TOOLS: tuple[ToolManifest, ...] = (
                 "properties": {
                     "todos": {
                         "type": "array",
-                        "minItems": 1,
                         "maxItems": MAX_ITEMS,
                         "items": {
                             "type": "object",
@@ -50,7 +49,7 @@ TODO_TOOLS: tuple[ToolManifest, ...] = (
                             "required": ["text"],
                             "additionalProperties": False,
                         },
-                        "description": "The whole list, in order.",
+                        "description": "The whole list, in order; an empty one clears it.",
                     }
                 },
                 "required": ["todos"],
@@ -65,11 +64,9 @@ TODO_TOOLS: tuple[ToolManifest, ...] = (
 
 
 def parse_todos(arguments_json: str) -> list[TodoItem]:
-    """The list that a todo_write call writes: 1 to MAX_ITEMS items. Raises ToolError, and nothing else."""
+    """The list that a todo_write call writes: at most MAX_ITEMS items, none to clear it. Raises ToolError alone."""
     arguments = Arguments.parse(arguments_json, ("todos",))
     given = arguments.objects("todos", _ITEM_PROPERTIES)
-    if not given:
-        arguments.wrong("todos", "is empty: mark items as completed or cancelled instead")
     if len(given) > MAX_ITEMS:
         arguments.wrong("todos", f"holds {len(given)} items, but a list has at most {MAX_ITEMS}")
     items: list[TodoItem] = []
@@ -85,6 +82,8 @@ def parse_todos(arguments_json: str) -> list[TodoItem]:
 
 def describe_todos(items: Sequence[TodoItem]) -> str:
     """What the model reads of the list that it has written."""
+    if not items:
+        return "The list is empty now."
     counts = [(sum(item.status == status for item in items), status.replace("_", " ")) for status in STATUSES]
     return f"The list stands: {', '.join(f'{count} {words}' for count, words in counts if count)}."
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import grpc
 
 from netaclaw_gateway.identity import Gate
-from netaclaw_gateway.onward import onward_metadata
+from netaclaw_gateway.onward import onward_metadata, onward_timeout
 from netaclaw_gateway.upstreams import Routes, Upstream, shutting_down, unreachable
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,8 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # quoted: these are gene
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 _REMEMBERED_METHODS = 256
-_HEADERS_WAIT_S = 0.005
+_HEADERS_WAIT_S = 0.001
+"""Headers and the first message come together, most often."""
 
 
 class Bridge(grpc.GenericRpcHandler):
@@ -58,12 +59,13 @@ class Bridge(grpc.GenericRpcHandler):
             caller = await self._gate.admit(_credential(received), _address(context.peer()))
             metadata = onward_metadata(received, caller.metadata())
             start: Any = upstream.channel.unary_stream(method)
-            call = start(request, timeout=context.time_remaining(), metadata=metadata)
+            call = start(request, timeout=onward_timeout(context.time_remaining()), metadata=metadata)
             self._calls.add(call)
-            headers = _Headers(call, context)
+            headers = _Headers(context)
             try:
+                headers.received(await call.initial_metadata())
                 message = await call.read()
-                await headers.before_first(message)
+                await headers.before_first()
                 while message is not grpc.aio.EOF:
                     yield message
                     message = await call.read()
@@ -84,33 +86,36 @@ class Bridge(grpc.GenericRpcHandler):
 
 
 class _Headers:
-    """An upstream's headers on their way to the client: with the first message where both are there, which saves a
-    write, and by themselves when the stream stays silent for longer than _HEADERS_WAIT_S."""
+    """An upstream's headers on their way to the client: with the first message where that follows at once, which saves
+    a write, and by themselves when none has come _HEADERS_WAIT_S after them."""
 
-    def __init__(self, call: Any, context: Context) -> None:
-        self._call = call
+    def __init__(self, context: Context) -> None:
         self._context = context
+        self._headers: tuple[tuple[str, str | bytes], ...] = ()
+        self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
+
+    def received(self, headers: Iterable[tuple[str, str | bytes]]) -> None:
+        """The upstream has sent them, or has ended its call without any."""
+        self._headers = tuple(headers)
         self._timer = asyncio.get_running_loop().call_later(_HEADERS_WAIT_S, self._on_silence)
 
-    async def before_first(self, message: object) -> None:
+    async def before_first(self) -> None:
         """Make sure that headers which are not empty are sent before the message, or before the end."""
-        self._timer.cancel()
-        if self._sending is not None:
-            await self._sending
-            return
-        headers = await self._call.initial_metadata()
-        if headers:
-            await self._context.send_initial_metadata(tuple(headers))
+        await self.settled()
+        if self._sending is None and self._headers:
+            await self._context.send_initial_metadata(self._headers)
 
     async def settled(self) -> None:
         """Wait for headers that are on their way: the status must not be sent beside them."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._sending is not None:
             await self._sending
 
     def close(self) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._sending is not None:
             self._sending.cancel()
 
@@ -118,11 +123,7 @@ class _Headers:
         self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        try:
-            headers = await self._call.initial_metadata()
-            await self._context.send_initial_metadata(tuple(headers))
-        except grpc.aio.AioRpcError:
-            return  # the call's own end says why
+        await self._context.send_initial_metadata(self._headers)
 
 
 def _address(peer: str) -> str:

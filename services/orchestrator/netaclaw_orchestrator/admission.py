@@ -99,8 +99,7 @@ class Admission:
         live = self._sessions.get(session_id, owner_id) if session_id else None
         if live is not None and live.busy:
             return  # joins the running turn, or waits for its end
-        running = sum(1 for each in self._sessions.owned() if each.owner_id == owner_id and each.busy)
-        if running >= self._limits.turns:
+        if self._sessions.running_turns(owner_id) >= self._limits.turns:
             raise _reached("running_turns_per_owner", self._limits.turns)
 
     async def _check_keys(self) -> None:

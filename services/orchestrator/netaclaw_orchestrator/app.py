@@ -69,7 +69,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         instance_id = settings.instance_id or new_id()
         fetcher = Fetcher(journal)
         stack.push_async_callback(fetcher.close)
-        contents, questions = Contents(reads), QuestionReader(reads)
+        contents, questions = Contents(reads), QuestionReader(journal)
         services = Services(
             instance_id=instance_id,
             journal=journal,
@@ -108,13 +108,13 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             questions=questions,
             admission=admission,
         )
-        tools = ToolServicer(agents, delegation)
+        tools = ToolServicer(agents, models, delegation)
         servicers = _servicers(chat, commands, tools)
         server = GrpcServer(settings.host, settings.port, servicers, service_token=token, link=link)
         await _listen(server)
         stack.push_async_callback(server.stop, 0.5)
         instance = Instance(journal, instance_id, lambda: sessions.release(lost=True))
-        instance.address = server.address
+        instance.address = settings.advertised_address or server.address
         await instance.start(settings.start_timeout_s)
         stack.push_async_callback(instance.close)
         stack.push_async_callback(sessions.close)

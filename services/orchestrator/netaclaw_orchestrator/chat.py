@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -47,12 +47,16 @@ class ChatTurns:
         self._contents = contents
 
     async def execute_chat(
-        self, request: ChatRequest | ExecuteChatRequest, owner_id: str
+        self,
+        request: ChatRequest | ExecuteChatRequest,
+        owner_id: str,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncIterator[list[ChatEvent]]:
         """Batches of the turn's events, the last one ending with `done` or `error`.
 
-        The first batch comes after the commit that begins the turn. Closing the iterator cancels nothing. Raises
-        NetaclawError before the first batch when the turn cannot begin, and SLOW_READER later.
+        `meanwhile` is done while the store begins the turn, and is over before the first batch, which comes after the
+        commit that begins the turn. Closing the iterator cancels nothing. Raises NetaclawError before the first batch
+        when the turn cannot begin, and SLOW_READER later.
         """
         check_chat(request)
         begin = begin_request(
@@ -73,7 +77,7 @@ class ChatTurns:
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:
             begin.request_id = new_id()  # receipts name the message
-        begun, early = await self._begun(owner_id, begin)
+        begun, early = await self._begun(owner_id, begin, meanwhile)
         session_id = begun.session.session_id
         if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
             waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
@@ -86,12 +90,17 @@ class ChatTurns:
         async for batch in events:
             yield batch
 
-    async def _begun(self, owner_id: str, begin: BeginTurnRequest) -> tuple[BeginTurnResponse, EarlyCall | None]:
+    async def _begun(
+        self, owner_id: str, begin: BeginTurnRequest, meanwhile: Callable[[], Awaitable[None]] | None
+    ) -> tuple[BeginTurnResponse, EarlyCall | None]:
         """The store's answer, and the model call that was made meanwhile; dropped when no turn begins."""
-        asked = self._journal.BeginTurn(begin, metadata=calls.outgoing())  # under way first: it takes the longest
+        asked = self._journal.BeginTurn(begin, metadata=calls.outgoing())
+        await asyncio.sleep(0)  # the request leaves in this step, before the model's is made: it takes the longest
         early = self._sessions.call_early(owner_id, begin)
         answer = None
         try:
+            if meanwhile is not None:
+                await meanwhile()
             with translated():
                 answer = await asked
             return answer, early

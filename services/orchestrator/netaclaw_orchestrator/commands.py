@@ -118,7 +118,9 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             session = (await self._reads.GetSession(reading, metadata=calls.outgoing(owner_id))).session
         summary = None
         if request.summarize:
-            summary = await self._summaries.summarize(owner_id, session, request.leaf_entry_id, request.instructions)
+            summary = await self._summaries.summarize(
+                owner_id, session, generation, request.leaf_entry_id, request.instructions
+            )
         with translated():
             asked = journal_pb.SwitchLeafRequest(
                 owner_id=owner_id,

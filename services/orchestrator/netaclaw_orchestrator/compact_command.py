@@ -106,7 +106,7 @@ class Compactions:
             session = (await self._reads.GetSession(asked, metadata=calls.outgoing(owner_id))).session
         path = await self._summaries.path(owner_id, session_id, session.leaf_entry_id) if session.leaf_entry_id else []
         try:
-            model = self._models.get(await self._summaries.model_name(owner_id, session.agent_id))
+            model = self._models.get(await self._summaries.model_name(owner_id, session, path))
             window = model.context_window
             cut = find_cut(path, window, kept_tokens=recent_tokens(path, window))
             body = await announced(writer, lambda **payload: _event(session_id, "", payload), model, cut, wish)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from netaclaw.chat.v1.event_pb2 import CompactionDone, CompactionError, CompactionStart
 from netaclaw.session.v1.entry_pb2 import CompactionBody, Entry
 from netaclaw.session.v1.usage_pb2 import Usage
-from netaclaw.store.v1.journal_service_pb2 import EntryWrite, Write
+from netaclaw.store.v1.journal_service_pb2 import EntryWrite, UsageWrite, Write
 from netaclaw_agent.compaction import (
     THRESHOLD,
     Cut,
@@ -35,6 +35,8 @@ from netaclaw_orchestrator.prelude import Prelude
 from netaclaw_orchestrator.summary_call import call_for_summary
 
 CANCELLED = "the compaction was cancelled"
+CUT_CALL = Usage(model_calls=1, estimated_calls=1)
+"""What is known of the cost of a call for a summary that was cut."""
 
 
 class NotCompacted(Exception):
@@ -122,7 +124,7 @@ class Compactor:
             anchor.spent(failed.usage)
             return None
         except asyncio.CancelledError:
-            anchor.spent(Usage(model_calls=1, estimated_calls=1))
+            anchor.spent(CUT_CALL)
             raise
         add_usage(body.usage, anchor.entry.assistant.usage)  # of attempts that overflowed
         entry = anchor.as_compaction(body)
@@ -133,16 +135,24 @@ class Compactor:
 async def announced(
     writer: JournalWriter, event_write: Callable[..., Write], model: Model, cut: Cut, wish: Wish | None = None
 ) -> CompactionBody:
-    """As `compacted`, with the events of its beginning and of its failure."""
-    start = CompactionStart(manual=wish is not None, tokens_before=cut.tokens_before)
-    writer.post(event_write(compaction_start=start))
+    """As `compacted`, with the events of its beginning and of its failure.
+
+    What a failed one has cost is counted here where a person asked for it, and no turn does.
+    """
+    manual = wish is not None
+    writer.post(event_write(compaction_start=CompactionStart(manual=manual, tokens_before=cut.tokens_before)))
+
+    def failed(why: str, spent: Usage) -> None:
+        counted = [Write(usage=UsageWrite(usage=spent))] if manual else []
+        writer.post(event_write(compaction_error=CompactionError(message=why)), *counted)
+
     try:
         return await compacted(model, cut, wish)
-    except NotCompacted as failed:
-        writer.post(event_write(compaction_error=CompactionError(message=str(failed))))
+    except NotCompacted as error:
+        failed(str(error), error.usage)
         raise
     except asyncio.CancelledError:
-        writer.post(event_write(compaction_error=CompactionError(message=CANCELLED)))
+        failed(CANCELLED, CUT_CALL)
         raise
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,10 +39,24 @@ RETRY_DELAYS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 AppendCall = grpc.aio.StreamStreamCall[AppendRequest, AppendResponse]
 
 
+class Row:
+    """A row that is written as it stands when its append is sent: once in each, however often it was posted."""
+
+    def __init__(self, make: Callable[[], Write]) -> None:
+        self._make = make
+        self.sent = False
+        """Whether it has gone into an append: what changes now is to be posted with a row of its own."""
+
+    def write(self) -> Write:
+        """The write, as the row stands now."""
+        self.sent = True
+        return self._make()
+
+
 @dataclass(slots=True)
 class _Waiting:
+    rows: Sequence[Row]
     writes: Sequence[Write]
-    size: int
     done: asyncio.Future[None]
 
 
@@ -89,10 +103,10 @@ class JournalWriter:
         """
         await asyncio.shield(self.post(*writes))
 
-    def post(self, *writes: Write) -> asyncio.Future[None]:
+    def post(self, *writes: Write, rows: Sequence[Row] = ()) -> asyncio.Future[None]:
         """As append, without waiting; the future may be dropped, since a failure shows at every later append.
 
-        A waiter that is cancelled takes the future along, not the writes.
+        `rows` stand before the writes. A waiter that is cancelled takes the future along, not the writes.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
@@ -103,7 +117,7 @@ class JournalWriter:
         parts.append([write for write in writes if not write.HasField("content")])
         futures = [*(asyncio.get_running_loop().create_future() for _ in parts[1:]), done]
         for part, future in zip(parts, futures, strict=True):
-            self._waiting.append(_Waiting(part, sum(write.ByteSize() for write in part), future))
+            self._waiting.append(_Waiting(rows if future is done else (), part, future))
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run())
         return done
@@ -123,9 +137,9 @@ class JournalWriter:
 
     async def _run(self) -> None:
         while self._waiting:
-            batch = self._take()
+            batch, writes = self._take()
             try:
-                response = await self._send(_current([write for waiting in batch for write in waiting.writes]))
+                response = await self._send(writes)
                 events = await self._events_of(response)
             except NetaclawError as error:
                 self._fail(error, batch)
@@ -138,17 +152,23 @@ class JournalWriter:
                 if not waiting.done.done():  # cancelled with its waiter
                     waiting.done.set_result(None)
 
-    def _take(self) -> list[_Waiting]:
-        """As many whole appends as fit into one message; at least one."""
-        count = writes = size = 0
+    def _take(self) -> tuple[list[_Waiting], list[Write]]:
+        """As many whole appends as fit into one message, at least one; and their writes. An event's row is with it."""
+        count = size = 0
+        writes: list[Write] = []
+        taken: set[Row] = set()
         for waiting in self._waiting:
-            writes += len(waiting.writes)
-            size += waiting.size
-            if count and (writes > MAX_BATCH_WRITES or size > MAX_BATCH_BYTES):
+            rows = [row for row in waiting.rows if row not in taken]
+            more = [*(row.write() for row in rows), *waiting.writes] if rows else waiting.writes
+            added = sum(write.ByteSize() for write in more)
+            if count and (len(writes) + len(more) > MAX_BATCH_WRITES or size + added > MAX_BATCH_BYTES):
                 break
+            taken.update(rows)
             count += 1
+            size += added
+            writes.extend(more)
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
-        return batch
+        return batch, writes
 
     async def _send(self, writes: Sequence[Write]) -> AppendResponse:
         self._append_no += 1
@@ -203,25 +223,6 @@ class JournalWriter:
         if self._call is not None:
             self._call.cancel()
             self._call = None
-
-
-def _current(writes: Sequence[Write]) -> list[Write]:
-    """Without rows that a later write of the same message puts anew; events and entries all stand."""
-    seen: set[tuple[str, int]] = set()
-    kept: list[Write] = []
-    for write in reversed(writes):
-        kind = write.WhichOneof("write")
-        if kind == "subagent_task":
-            row = (write.subagent_task.task.task_id, -1)
-        elif kind == "subagent_entry":
-            row = (write.subagent_entry.task_id, write.subagent_entry.n)
-        else:
-            kept.append(write)
-            continue
-        if row not in seen:
-            seen.add(row)
-            kept.append(write)
-    return kept[::-1]
 
 
 async def read_events(stub: JournalServiceAsyncStub, request: ReadEventsRequest) -> AsyncIterator[ReadEventsResponse]:

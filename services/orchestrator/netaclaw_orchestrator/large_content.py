@@ -27,6 +27,8 @@ INLINE_BYTES = 64 * 1024
 """A longer text always rests apart."""
 CROWDED_BYTES = 640 * 1024
 """An entry travels in one message of at most 1 MiB: beyond this size it takes no more results but as previews."""
+PREVIEWS_BYTES = 128 * 1024
+"""Of all results of an entry together, where they rest apart."""
 PIECE_BYTES = 256 * 1024
 _READ_BYTES = 512 * 1024
 
@@ -45,7 +47,7 @@ def set_aside(entry: Entry, settled: Collection[str] = ()) -> list[Write]:
         if not holder.content_id and _longer(_text(holder), INLINE_BYTES):
             writes.extend(_store(entry.entry_id, holder))
     for result in _new_results(entry, settled):
-        if at_rest(entry).ByteSize() > CROWDED_BYTES and _longer(result.content, _preview_bytes(result)):
+        if at_rest(entry).ByteSize() > CROWDED_BYTES and _longer(result.content, _preview_bytes(entry, result)):
             writes.extend(_store(entry.entry_id, result))
     return writes
 
@@ -63,7 +65,7 @@ def at_rest(entry: Entry) -> Entry:
     for holder in _holders(written):
         if holder.content_id:
             raw = _text(holder).encode()
-            _set_text(holder, raw[: _preview_bytes(holder)].decode(errors="ignore"))
+            _set_text(holder, raw[: _preview_bytes(entry, holder)].decode(errors="ignore"))
     return written
 
 
@@ -147,9 +149,11 @@ def _set_text(holder: Holder, text: str) -> None:
         holder.text = text
 
 
-def _preview_bytes(holder: Holder) -> int:
-    """An answer can be found by its first 32 KiB; of the many results and thoughts less is shown."""
-    return 32 * 1024 if isinstance(holder, TextPart) else 2 * 1024
+def _preview_bytes(entry: Entry, holder: Holder) -> int:
+    """An answer can be found by its first 32 KiB; of thoughts and results less is shown, of very many still less."""
+    if isinstance(holder, TextPart):
+        return 32 * 1024
+    return min(2 * 1024, PREVIEWS_BYTES // max(len(entry.assistant.parts), 1))
 
 
 def _longer(text: str, limit: int) -> bool:

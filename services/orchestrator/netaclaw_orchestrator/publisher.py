@@ -71,17 +71,18 @@ class Subscription:
     def __init__(self, snapshots: Sequence[ChatEvent]) -> None:
         self.snapshots = snapshots
         """assistant_stream_start, with the text so far, for everything in progress at the time of subscribing."""
-        self._buffer: deque[ChatEvent] = deque()
+        self._buffer: deque[tuple[ChatEvent, int]] = deque()
         self._bytes = 0
         self._wake = asyncio.Event()
         self._closed = False
         self._slow = False
 
-    def put(self, events: Sequence[ChatEvent]) -> None:
+    def put(self, events: Sequence[tuple[ChatEvent, int]]) -> None:
+        """Events with their sizes in bytes: measuring one costs as much as sending it."""
         if self._slow or self._closed:
             return
         self._buffer.extend(events)
-        self._bytes += sum(event.ByteSize() for event in events)
+        self._bytes += sum(size for _, size in events)
         if len(self._buffer) > MAX_BUFFERED_EVENTS or self._bytes > MAX_BUFFERED_BYTES:
             self._slow = True
             self._buffer.clear()
@@ -115,12 +116,12 @@ class Subscription:
 
     def _take(self) -> list[ChatEvent]:
         batch: list[ChatEvent] = []
-        size = 0
-        while self._buffer and (not batch or size + self._buffer[0].ByteSize() <= MAX_BATCH_BYTES):
-            event = self._buffer.popleft()
-            size += event.ByteSize()
+        room = MAX_BATCH_BYTES
+        while self._buffer and (not batch or self._buffer[0][1] <= room):
+            event, size = self._buffer.popleft()
+            room -= size
+            self._bytes -= size
             batch.append(event)
-        self._bytes -= size
         return batch
 
 
@@ -287,8 +288,10 @@ class Publisher:
             return
         self._seal()
         batch, self._pending = self._pending, []
-        for subscription in self._subscriptions:
-            subscription.put(batch)
+        if self._subscriptions:
+            measured = [(event, event.ByteSize()) for event in batch]
+            for subscription in self._subscriptions:
+                subscription.put(measured)
 
     def close(self) -> None:
         """Flush and end every subscription."""

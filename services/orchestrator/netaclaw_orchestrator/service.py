@@ -71,10 +71,14 @@ class ChatServicer(ChatServiceServicer):
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         owner_id = calls.owner_id()
+
+        async def send_headers() -> None:  # readers on the way take them in before the first events come
+            await context.send_initial_metadata(())
+
         with self._admission.stream():
             self._admission.turn(owner_id, request.session_id)
             try:
-                async for events in self._turns.execute_chat(request, owner_id):
+                async for events in self._turns.execute_chat(request, owner_id, send_headers):
                     yield pb.ChatResponse(events=events)
             except NetaclawError as error:
                 owner = self._owners.at(named_owner(error, context))

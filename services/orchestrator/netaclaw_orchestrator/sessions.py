@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ class Sessions:
         self._publishers: dict[str, Publisher] = {}
         self._pace = Pace()
         self._idle: dict[str, asyncio.TimerHandle] = {}
+        self._running: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing = False
@@ -72,6 +74,10 @@ class Sessions:
     def owned(self) -> list[LiveSession]:
         """All owned sessions."""
         return list(self._live.values())
+
+    def running_turns(self, owner_id: str) -> int:
+        """How many of the owner's turns run here."""
+        return self._running[owner_id]
 
     def publisher(self, session_id: str, owner_id: str) -> Publisher:
         """The session's publisher on this instance; what others commit is brought to it when it is missed."""
@@ -181,7 +187,7 @@ class Sessions:
         subscription = live.publisher.subscribe()
         live.publisher.durable(begun.events)
         turn = await live.begin(begun, request, early)
-        self._spawn(self._after(live, turn))
+        self._follow(live, turn)
         return turn, subscription
 
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> None:
@@ -189,7 +195,7 @@ class Sessions:
         live = await self._own(claimed.session.session_id, claimed.owner_id, claimed.generation)
         live.publisher.start_at(claimed.session.seq)
         turn = await live.take_over(claimed, reads)
-        self._spawn(self._after(live, turn))
+        self._follow(live, turn)
 
     async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:
         """A message that the store has queued behind the running turn of an owned session."""
@@ -263,8 +269,15 @@ class Sessions:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _follow(self, live: LiveSession, turn: Turn) -> None:
+        self._running[live.owner_id] += 1
+        self._spawn(self._after(live, turn))
+
     async def _after(self, live: LiveSession, turn: Turn) -> None:
         await turn.ended.wait()
+        self._running[live.owner_id] -= 1
+        if not self._running[live.owner_id]:
+            del self._running[live.owner_id]
         live.path = turn.path
         if self._live.get(live.session_id) is not live or self._closing:
             return

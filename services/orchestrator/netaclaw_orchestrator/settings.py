@@ -20,6 +20,8 @@ class Settings:
     runner_address: str = var("NETACLAW_RUNNER_ADDRESS", "127.0.0.1:7403")
     host: str = var("NETACLAW_ORCHESTRATOR_HOST", "127.0.0.1")
     port: int = var("NETACLAW_ORCHESTRATOR_PORT", 7404)
+    advertised_address: str = var("NETACLAW_ORCHESTRATOR_ADVERTISED_ADDRESS", "")
+    """host:port by which other instances reach this one; empty: where it listens, which 0.0.0.0 is not for others."""
     service_token: str = var("NETACLAW_SERVICE_TOKEN", "")
     """Shown to the other services and asked of callers; empty: none, for loopback alone."""
     link: LinkSettings = group(LinkSettings)
@@ -62,6 +64,7 @@ class Settings:
     """Of all children of one delegation; 0: no limit."""
 
     def __post_init__(self) -> None:
+        self._check_address()
         if not (self.compaction_threshold == 0 or 0.1 <= self.compaction_threshold <= 1):
             raise ValueError("NETACLAW_COMPACTION_THRESHOLD must be 0 or from 0.1 to 1")
         if not 1 <= self.subagent_max_concurrent <= 32:
@@ -89,3 +92,8 @@ class Settings:
             )
         if not 1 <= self.subagent_timeout_s <= 86_400:
             raise ValueError("NETACLAW_SUBAGENT_TIMEOUT_SECONDS must be from 1 to 86400")
+
+    def _check_address(self) -> None:
+        host, _, port = self.advertised_address.rpartition(":")
+        if self.advertised_address and not (host and port.isdecimal()):
+            raise ValueError("NETACLAW_ORCHESTRATOR_ADVERTISED_ADDRESS must be host:port")

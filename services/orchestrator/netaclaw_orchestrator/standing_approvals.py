@@ -1,18 +1,19 @@
-"""What questions of a session have become, read from its tree: why one is closed, and what was allowed for good."""
+"""What questions of a session have become: why one is closed, and what was allowed for good."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw.session.v1.entry_pb2 import ClarifyState, Entry, EntryKind
-from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest
-from netaclaw_chassis import calls
+from netaclaw.session.v1.entry_pb2 import ClarifyState, Entry
+from netaclaw.store.v1.journal_service_pb2 import ReadQuestionsRequest
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_chassis.ids import is_id
 from netaclaw_orchestrator.journal import translated
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
+    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 ALLOW: Final = "allow"
 DENY: Final = "deny"
@@ -30,29 +31,29 @@ _CLOSED = {
 class QuestionReader:
     """Reads the questions of sessions. Raises NetaclawError: SESSION_NOT_FOUND, or when the store cannot be asked."""
 
-    def __init__(self, sessions: SessionServiceAsyncStub) -> None:
-        self._sessions = sessions
+    def __init__(self, journal: JournalServiceAsyncStub) -> None:
+        self._journal = journal
 
-    async def all(self, owner_id: str, session_id: str) -> list[Entry]:
-        """Every CLARIFY entry of a session."""
-        found: list[Entry] = []
-        request = GetSessionTreeRequest(session_id=session_id)
-        while True:
-            with translated():
-                page = await self._sessions.GetSessionTree(request, metadata=calls.outgoing(owner_id))
-            found.extend(entry for entry in page.entries if entry.kind == EntryKind.ENTRY_KIND_CLARIFY)
-            if not page.next_page_token:
-                return found
-            request.page_token = page.next_page_token
+    async def read(
+        self, owner_id: str, session_id: str, *, turn_id: str = "", request_id: str = ""
+    ) -> AsyncIterator[Entry]:
+        """CLARIFY entries of a session, oldest first; of a turn, or the one of a request, where one is named."""
+        request = ReadQuestionsRequest(owner_id=owner_id, session_id=session_id, turn_id=turn_id, request_id=request_id)
+        with translated():
+            async for page in self._journal.ReadQuestions(request):
+                for entry in page.entries:
+                    yield entry
 
     async def of_turn(self, owner_id: str, session_id: str, turn_id: str) -> list[Entry]:
         """The questions of one turn."""
-        return [entry for entry in await self.all(owner_id, session_id) if entry.turn_id == turn_id]
+        return [entry async for entry in self.read(owner_id, session_id, turn_id=turn_id)]
 
     async def not_open(self, owner_id: str, session_id: str, request_id: str) -> NetaclawError:
         """Why a question cannot be answered here: ENTRY_NOT_FOUND, CLARIFY_CLOSED, or its next owner is to come."""
-        entries = await self.all(owner_id, session_id)
-        found = next((entry for entry in entries if entry.clarify.request_id == request_id), None)
+        found = None
+        if is_id(request_id):
+            async for entry in self.read(owner_id, session_id, request_id=request_id):
+                found = entry
         if found is None:
             return NetaclawError(
                 Reason.REASON_ENTRY_NOT_FOUND, "there is no such question", metadata={"entry_id": request_id}
@@ -73,7 +74,7 @@ class QuestionReader:
 
 
 class StandingApprovals:
-    """Calls that a person has allowed for the rest of a session, by agent and tool. Read from the tree once."""
+    """Calls that a person has allowed for the rest of a session, by agent and tool. Read once."""
 
     def __init__(self, reader: QuestionReader, owner_id: str, session_id: str) -> None:
         self._reader = reader
@@ -85,10 +86,9 @@ class StandingApprovals:
     async def has(self, agent_id: str, tool_name: str) -> bool:
         """Whether calls of the agent's tool are allowed. Raises NetaclawError."""
         if self._known is None:
-            entries = await self._reader.all(self._owner_id, self._session_id)
             self._known = {
                 (entry.clarify.agent_id, entry.clarify.approval.tool_name)
-                for entry in entries
+                async for entry in self._reader.read(self._owner_id, self._session_id)
                 if entry.clarify.HasField("approval")
                 and entry.clarify.state == ClarifyState.CLARIFY_STATE_ANSWERED
                 and entry.clarify.answer == ALWAYS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from netaclaw.chat.v1.event_pb2 import (
     ReceiptState,
@@ -18,7 +19,7 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolEffect, ToolManifest, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
-from netaclaw_agent.tool import Handler, ToolError
+from netaclaw_agent.tool import Handler, ToolBox, ToolError
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.clarify import CLARIFY, parse_clarify
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
@@ -32,6 +33,7 @@ from netaclaw_orchestrator.delegation.limits import TurnLimits
 from netaclaw_orchestrator.delegation.outcome import LeftBehind
 from netaclaw_orchestrator.delegation.report import report_budget
 from netaclaw_orchestrator.delegation.sources import ChildPlan, plan_children
+from netaclaw_orchestrator.large_content import at_rest
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
@@ -60,15 +62,18 @@ class ToolCalls:
         )
         self._anchor: AnchorEntry | None = None
         self._output_bytes: dict[str, int] = {}
-        context.host.on_output = self._streamed
         self._own_handlers: dict[str, Handler] = {
             READ_RESULT: self._read_result,
             TODO_WRITE: self._write_todos,
             CLARIFY: self._clarify,
         }
-        self.box = resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
         self.count = 0
         """Calls run so far."""
+
+    @cached_property
+    def box(self) -> ToolBox:
+        """The tools that are bound; made at the first call, for most turns make none."""
+        return resolve(self._parent.policy, self._bind, KNOWN_TOOLS)
 
     @property
     def usage(self) -> Usage:
@@ -125,7 +130,7 @@ class ToolCalls:
         own = self._own_handlers.get(manifest.tool_name)
         if own is not None:
             return own
-        return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._context.host.run
+        return self._delegate if manifest.tool_name in DELEGATE_TOOLS else self._run_in_host
 
     def _groups(self, calls: Sequence[ToolCallPart]) -> list[list[ToolCallPart]]:
         groups: list[list[ToolCallPart]] = []
@@ -248,10 +253,12 @@ class ToolCalls:
         await self._completed(anchor, ended)
         return ended
 
+    async def _run_in_host(self, call: ToolCallPart) -> ToolResult:
+        return await self._context.host.run(call, lambda text: self._streamed(call.call_id, text))
+
     def _streamed(self, call_id: str, text: str) -> None:
         """Show a stretch of a running tool's output."""
-        if self._anchor is None or call_id not in self._anchor.open_calls:  # a subagent's, shown with its result
-            return
+        assert self._anchor is not None
         offset = self._output_bytes.get(call_id, 0)
         self._output_bytes[call_id] = offset + len(text.encode())
         shown = ToolResultStreamed(call_id=call_id, offset=offset, text=text)
@@ -344,6 +351,7 @@ class ToolCalls:
             host=context.host,
             questions=context.questions,
             budget=BatchBudget.of(self._parent, children, left_behind),
+            anchor_bytes=lambda: at_rest(anchor.entry).ByteSize(),
             attach=anchor.attach,
             on_spent=self._on_spent,
         )

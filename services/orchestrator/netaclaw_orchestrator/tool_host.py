@@ -50,18 +50,18 @@ class ToolHost:
         self._call: HostCall | None = None
         self._reader: asyncio.Task[None] | None = None
         self._results: dict[str, asyncio.Future[ToolResult]] = {}
-        self.on_output: Callable[[str, str], None] = lambda call_id, text: None
-        """Told each stretch of a running tool's output: the call's id and the text."""
+        self._shown: dict[str, Callable[[str], None]] = {}
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
 
-    async def run(self, part: ToolCallPart) -> ToolResult:
+    async def run(self, part: ToolCallPart, shown: Callable[[str], None]) -> ToolResult:
         """Run one call. A host that cannot be reached, dies or takes too long is a result that the model can read.
 
-        Cancelling the caller stops the tool.
+        `shown` is told each stretch of the tool's output. Cancelling the caller stops the tool.
         """
         result: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._results[part.call_id] = result
+        self._shown[part.call_id] = shown
         try:
             call = await self._open()
             request = ToolCall(
@@ -84,6 +84,7 @@ class ToolHost:
             raise
         finally:
             self._results.pop(part.call_id, None)
+            self._shown.pop(part.call_id, None)
 
     async def close(self) -> None:
         """End the host with its process tree."""
@@ -121,7 +122,9 @@ class ToolHost:
             async for response in call:
                 kind = response.WhichOneof("response")
                 if kind == "output":
-                    self.on_output(response.output.call_id, response.output.text)
+                    shown = self._shown.get(response.output.call_id)
+                    if shown is not None:
+                        shown(response.output.text)
                 elif kind == "result":
                     line = response.result
                     waiting = self._results.get(line.call_id)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import GetAgentRequest
 from netaclaw.tool.v1 import tool_service_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import (
@@ -17,6 +19,8 @@ from netaclaw.tool.v1.tool_pb2 import (
     ToolRuntimeRoute,
 )
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceServicer
+from netaclaw_agent.model import ModelError
+from netaclaw_agent.models.catalogue import ModelCatalogue
 from netaclaw_agent.policy import Scene, child_policy, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
@@ -32,13 +36,17 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
+_ANOTHER_MODEL = "change agent.model"
+_NOBODYS = "scene"
+"""The source of what is so by design: nobody can change it."""
 
 
 class ToolServicer(ToolServiceServicer):
     """Computes, stores nothing."""
 
-    def __init__(self, agents: AgentServiceAsyncStub, settings: SubagentSettings) -> None:
+    def __init__(self, agents: AgentServiceAsyncStub, models: ModelCatalogue, settings: SubagentSettings) -> None:
         self._agents = agents
+        self._models = models
         self._settings = settings
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
@@ -61,7 +69,7 @@ class ToolServicer(ToolServiceServicer):
         )
         config = effective_subagent_config(agent, self._settings)
         child = child_policy(main, agent, config=config, requested=None, settings=self._settings)
-        profile = ToolProfile(agent_id=agent.agent_id)
+        profile = ToolProfile(agent_id=agent.agent_id, diagnostics=[*self._of_model(agent.model), *_unknown(agent)])
         for manifest, route, child_route in zip(KNOWN_TOOLS, main.routes, child.routes, strict=True):
             profile.items.append(ToolProfileItem(manifest=manifest, main_route=route, subagent_route=child_route))
             if route.route == ToolRoute.TOOL_ROUTE_DISABLED:
@@ -73,9 +81,31 @@ class ToolServicer(ToolServiceServicer):
                 profile.diagnostics.append(_diagnostic(child_route, f"not in subagents: {child_route.reason}"))
         return pb.GetToolProfileResponse(profile=profile)
 
+    def _of_model(self, name: str) -> Iterator[ToolDiagnostic]:
+        try:
+            model = self._models.get(name)
+        except ModelError as error:
+            yield ToolDiagnostic(message=str(error), fix=_ANOTHER_MODEL)
+            return
+        if not self._models.takes_tools(name):
+            yield ToolDiagnostic(message=f"The model {model.name} is offered no tools.", fix=_ANOTHER_MODEL)
+
+
+def _unknown(agent: Agent) -> Iterator[ToolDiagnostic]:
+    """Names that the agent's settings have and no tool has: such a setting does nothing."""
+    known = {manifest.tool_name for manifest in KNOWN_TOOLS}
+    settings = {
+        "agent.tool_names": agent.tool_names.names,
+        "agent.subagent_config.allowed_tool_names": agent.subagent_config.allowed_tool_names.names,
+        "agent.approvals": sorted(agent.approvals),
+    }
+    for setting, names in settings.items():
+        for name in names:
+            if name not in known:
+                yield ToolDiagnostic(tool_name=name, message="There is no tool of this name.", fix=f"change {setting}")
+
 
 def _diagnostic(route: ToolRuntimeRoute, message: str) -> ToolDiagnostic:
-    settings = (each for each in route.policy_sources if each != "scene")  # what a tool is for, nobody changes
-    source = next(settings, "")
-    fix = f"change {source}" if source else ""
+    source = route.policy_sources[0] if route.policy_sources else _NOBODYS
+    fix = f"change {source}" if source != _NOBODYS else ""
     return ToolDiagnostic(tool_name=route.tool_name, message=message, fix=fix)

@@ -13,6 +13,7 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry, Session
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_store import compactions
 from netaclaw_store.batch import Batch, Part, referred
 from netaclaw_store.codec import entry_body, entry_from, open_question, search_text, session_from, timestamp
 from netaclaw_store.database import Database
@@ -21,7 +22,8 @@ from netaclaw_store.hydrate import ADDED, UPDATED, StoredEvent, hydrate, stamp_c
 from netaclaw_store.leases import session_not_found, stale_generation
 from netaclaw_store.queries import SQL
 from netaclaw_store.queue import take_into_turn
-from netaclaw_store.side_rows import entry_usage, write_side_rows
+from netaclaw_store.side_rows import write_side_rows
+from netaclaw_store.usage_columns import entry_usage
 
 _NOT_YET = ChatEvent()
 """Keeps the place of an event whose entry is being written."""
@@ -65,6 +67,7 @@ async def _append(
     shown = _session_after(session, batch)
     rows, _ = await asyncio.gather(_store(connection, request, session, batch), _show_what_came(response, shown, batch))
     await write_side_rows(connection, request.session_id, session["owner_id"], parts)
+    await compactions.note(connection, session, batch, parts)
     if batch.ended is not None:
         await connection.execute(SQL["end_turn"], request.session_id, batch.ended.turn_id, batch.ended.outcome)
     await _fill_delegations(connection, request.session_id, batch)

@@ -6,7 +6,7 @@ it costs per event is what it costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_store.codec import timestamp
 from netaclaw_store.delegations import complete_step
-from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, UPDATED, StoredEvent, entry_event, reduce
+from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, UPDATED, StoredEvent, entry_event, reduce, step_events
 from netaclaw_store.queue import receipt
 
 Part: TypeAlias = tuple[str | None, Any]
@@ -30,9 +30,21 @@ def taken_apart(writes: Iterable[j.Write]) -> list[Part]:
         kind = write.WhichOneof("write")
         if kind == "event":
             parts.append((kind, reduce(write.event.event)))
+        elif kind == "subagent_steps":
+            parts.extend(_steps(write.subagent_steps))
         else:
             parts.append((kind, getattr(write, kind) if kind else None))
     return parts
+
+
+def _steps(write: j.SubagentStepsWrite) -> Iterator[Part]:
+    """A process event and the event that tells of it, for each step."""
+    place = write.first_n
+    for step in write.process_events:
+        yield "process_event", StepRow(write.batch_entry_id, place, write.task_id, step.SerializeToString())
+        place += 1
+    for event in step_events(write):
+        yield "event", event
 
 
 def referred(parts: Iterable[Part]) -> list[str]:
@@ -47,6 +59,16 @@ def referred(parts: Iterable[Part]) -> list[str]:
         elif kind == "entry":
             written.add(body.entry.entry_id)
     return list(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A process event as its row keeps it."""
+
+    batch_entry_id: str
+    n: int
+    task_id: str
+    body: bytes
 
 
 @dataclass(slots=True)

@@ -18,6 +18,8 @@ MAX_TITLE = 200
 MAX_LABEL = 100
 MAX_LABELS = 100
 MAX_WRITES = 1000
+MAX_STEPS = 100
+"""In one write."""
 MAX_BATCH_BYTES = 1024 * 1024
 MAX_DRAFTS = 1000
 
@@ -80,15 +82,25 @@ def check_append(request: j.AppendRequest, parts: Sequence[Part]) -> None:
     if parts or request.session_id:
         check_id(found, "session_id", request.session_id)
         found.check(request.append_no >= 1, "append_no", "is less than 1")
-    found.check(len(parts) <= MAX_WRITES, "writes", f"are more than {MAX_WRITES}")
+    found.check(len(request.writes) <= MAX_WRITES, "writes", f"are more than {MAX_WRITES}")
+    for index, write in enumerate(request.writes):
+        if write.HasField("subagent_steps"):
+            _check_steps(found, f"writes[{index}].subagent_steps", write.subagent_steps)
     found.check(request.ByteSize() <= MAX_BATCH_BYTES, "writes", f"are larger than {MAX_BATCH_BYTES} bytes")
     found.check(len(request.drafts) <= MAX_DRAFTS, "drafts", f"are more than {MAX_DRAFTS}")
     for index, (kind, body) in enumerate(parts):
-        if kind != "event":
+        if kind not in ("event", "process_event"):
             _check_write(found, f"writes[{index}]", kind, body)
         elif body is None:
             found.add(f"writes[{index}].event.event", "is not a durable event")
     found.raise_if_any()
+
+
+def _check_steps(found: Violations, field: str, steps: j.SubagentStepsWrite) -> None:
+    check_id(found, f"{field}.batch_entry_id", steps.batch_entry_id)
+    check_id(found, f"{field}.task_id", steps.task_id)
+    found.check(steps.first_n >= 0, f"{field}.first_n", "is negative")
+    found.check(len(steps.process_events) <= MAX_STEPS, f"{field}.process_events", f"are more than {MAX_STEPS}")
 
 
 def _check_write(found: Violations, field: str, kind: str | None, body: Any) -> None:
@@ -112,13 +124,10 @@ def _check_write(found: Violations, field: str, kind: str | None, body: Any) -> 
         check_id(found, f"{field}.queue_take.turn_id", body.turn_id)
     elif kind == "turn_end":
         check_id(found, f"{field}.turn_end.turn_id", body.turn_id)
-    elif kind == "process_event":
-        check_id(found, f"{field}.process_event.batch_entry_id", body.batch_entry_id)
-        found.check(body.n >= 0, f"{field}.process_event.n", "is negative")
     elif kind == "content":
         check_id(found, f"{field}.content.content_id", body.content_id)
         check_name(found, f"{field}.content.entry_id", body.entry_id)
-    else:
+    elif kind != "usage":
         found.add(field, "holds no write")
 
 

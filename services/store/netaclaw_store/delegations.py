@@ -160,7 +160,7 @@ def complete_step(event: SubagentEvent, write: j.SubagentTaskWrite) -> None:
     total = event.counts.total
     event.item.CopyFrom(write.task)
     shorten_task(event.item, total)
-    if write.HasField("result"):
+    if event.HasField("result") and write.HasField("result"):
         event.result.CopyFrom(shown_result(write.result, event.item, total))
         event.result.resume_handle = write.task.task_id
         del event.evidence_summaries[:]  # those of an attempt that lost a race

@@ -6,7 +6,7 @@ replay (joined with the rows as they stand).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from netaclaw.chat.v1.event_pb2 import ChatEvent, SessionLeafChanged, SubagentEvent
 from netaclaw.session.v1.entry_pb2 import Entry, Session, ToolCallPart
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
+from netaclaw.store.v1.journal_service_pb2 import SubagentStepsWrite
 from netaclaw_store.codec import Row, timestamp
 from netaclaw_store.projection import project
 
@@ -97,7 +98,6 @@ def reduce(event: ChatEvent) -> StoredEvent | None:
     if name in _AS_IT_CAME:
         payload = kept.SerializeToString()
         return StoredEvent(_NUMBERS[name], event.entry_id, "", event.turn_id, event.task_id, payload, came=event)
-    told = kept if name == "subagent_event" and kept.HasField("counts") else None
     subject, kept = _reference(name, event, kept)
     return StoredEvent(
         kind=_NUMBERS[name],
@@ -106,8 +106,33 @@ def reduce(event: ChatEvent) -> StoredEvent | None:
         turn_id=event.turn_id,
         task_id=event.task_id,
         payload=kept.SerializeToString(),
-        told=told,
     )
+
+
+def step_events(write: SubagentStepsWrite) -> Iterator[StoredEvent]:
+    """The subagent_events of a task's steps; without a step, the one of its new state."""
+    kept = SubagentEvent(batch_entry_id=write.batch_entry_id, item=SubagentTask(task_id=write.task_id))
+    told = SubagentEvent(counts=write.counts, usage=write.usage)
+    told.MergeFrom(kept)
+    last = len(write.process_events) - 1
+    for index, step in enumerate(write.process_events or (None,)):
+        shown = SubagentEvent()
+        shown.CopyFrom(told)
+        if step is not None:
+            kept.process_event.CopyFrom(step)
+            shown.process_event.CopyFrom(step)
+        if write.ended and index >= last:
+            kept.result.resume_handle = write.task_id  # only that there is one: replay takes it from the rows
+            shown.result.SetInParent()
+        yield StoredEvent(
+            kind=_NUMBERS["subagent_event"],
+            entry_id=write.parent_entry_id,
+            subject_entry_id=write.batch_entry_id,
+            turn_id=write.turn_id,
+            task_id=write.task_id,
+            payload=kept.SerializeToString(),
+            told=shown,
+        )
 
 
 def _reference(name: str, event: ChatEvent, body: Any) -> tuple[str, Any]:

@@ -62,6 +62,16 @@ class JournalService(JournalServiceServicer):
         async for page in self._replay.path(request):
             yield page
 
+    async def ReadQuestions(
+        self, request: j.ReadQuestionsRequest, context: Context
+    ) -> AsyncIterator[j.ReadQuestionsResponse]:
+        found = checks.owned_session(request.owner_id, request.session_id)
+        checks.check_optional_id(found, "turn_id", request.turn_id)
+        checks.check_optional_id(found, "request_id", request.request_id)
+        found.raise_if_any()
+        async for page in self._replay.questions(request):
+            yield page
+
     async def ReadEvents(self, request: j.ReadEventsRequest, context: Context) -> AsyncIterator[j.ReadEventsResponse]:
         found = checks.owned_session(request.owner_id, request.session_id)
         found.check(request.after_seq >= 0, "after_seq", "is negative")
@@ -82,7 +92,10 @@ class JournalService(JournalServiceServicer):
 
     async def ClaimDue(self, request: j.ClaimDueRequest, context: Context) -> j.ClaimDueResponse:
         checks.check_instance(request.instance_id)
-        return await self._leases.claim_due(request)
+        response, ended = await self._leases.claim_due(request)
+        for each in ended:
+            self._notices.changed(each.session_id, each.owner_id, each.seq)
+        return response
 
     async def AcquireSession(self, request: j.AcquireSessionRequest, context: Context) -> j.AcquireSessionResponse:
         checks.check_instance(request.instance_id)

@@ -10,6 +10,7 @@ from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_store.codec import Row, agent_from, session_from, timestamp
+from netaclaw_store.compactions import EndedSession, end_orphaned
 from netaclaw_store.database import Database
 from netaclaw_store.queries import SQL
 
@@ -103,16 +104,20 @@ class Leases:
         await self._database.write(lambda connection: connection.execute(SQL["release_lease"], *names))
         return j.ReleaseSessionResponse()
 
-    async def claim_due(self, request: j.ClaimDueRequest) -> j.ClaimDueResponse:
-        """Take running turns whose owner is gone; no two claimers get the same one."""
+    async def claim_due(self, request: j.ClaimDueRequest) -> tuple[j.ClaimDueResponse, list[EndedSession]]:
+        """Take running turns whose owner is gone; no two claimers get the same one.
+
+        Compactions of such owners are ended first; their sessions are answered, too.
+        """
         limit = min(request.limit or _DEFAULT_CLAIMS, MAX_CLAIMS)
 
-        async def work(connection: asyncpg.Connection) -> j.ClaimDueResponse:
+        async def work(connection: asyncpg.Connection) -> tuple[j.ClaimDueResponse, list[EndedSession]]:
+            ended = await end_orphaned(connection, MAX_CLAIMS)
             response = j.ClaimDueResponse()
             for orphan in await connection.fetch(SQL["orphaned_turns"], limit):
                 claimed = await self._claim(connection, request.instance_id, orphan)
                 response.turns.append(claimed)
-            return response
+            return response, ended
 
         return await self._database.transact(work)
 
@@ -131,12 +136,11 @@ class Leases:
             generation=generation,
             takeovers=turn["takeovers"],
         )
-        await connection.execute(SQL["default_agent"], owner_id, new_id())
-        for agent_id in (turn["agent_id"], ""):  # the agent may have been deleted since: the default one goes on
-            agent = await connection.fetchrow(SQL["find_agent"], owner_id, agent_id, "assistant")
-            if agent is not None:
-                claimed.agent.CopyFrom(agent_from(agent))
-                break
+        agent = await connection.fetchrow(SQL["find_agent"], owner_id, turn["agent_id"], "assistant")
+        if agent is None:  # deleted since: the default one goes on, made where it is missing, as when a turn begins
+            await connection.execute(SQL["default_agent"], owner_id, new_id())
+            agent = await connection.fetchrow(SQL["find_agent"], owner_id, "", "assistant")
+        claimed.agent.CopyFrom(agent_from(agent))
         claimed.presets.extend(agent_from(row) for row in await connection.fetch(SQL["presets"], owner_id))
         for row in await connection.fetch(SQL["waiting_messages"], session_id):
             claimed.queued.add(

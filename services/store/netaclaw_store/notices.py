@@ -1,4 +1,4 @@
-"""Tells who asks which sessions changed: at once within this store, by NOTIFY across stores, by a poll in any case.
+"""Tells who asks which sessions changed: soon within this store, by NOTIFY across stores, by a poll in any case.
 
 Notices carry ids and a seq, are coalesced, may repeat, and are never sent inside a writing transaction.
 """
@@ -29,6 +29,8 @@ _MAX_PAYLOAD = 7_500
 """Postgres takes 8000 bytes."""
 _MAX_PER_MESSAGE = 500
 _COALESCE_S = 0.05
+_AFTER_S = 0.005
+"""Whoever made a change gets the answer first: notices of it would compete with it for the same processors."""
 _OVERLAP = timedelta(seconds=2)
 """update_time is the transaction's start: a slow one commits behind a later one."""
 _RETRY_S = 1.0
@@ -54,6 +56,8 @@ class Notices:
         self._poll_seconds = poll_seconds
         self._origin = new_id()
         self._subscribers: set[_Subscriber] = set()
+        self._fresh: dict[str, j.Notice] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._outgoing: dict[str, j.Notice] = {}
         self._wake = asyncio.Event()
         self._missed = asyncio.Event()
@@ -65,17 +69,17 @@ class Notices:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def changed(self, session_id: str, owner_id: str, seq: int) -> None:
         """A session's rows were committed; seq 0: it was deleted. Returns at once."""
-        notice = j.Notice(session_id=session_id, owner_id=owner_id, seq=seq)
-        self._tell([notice])
-        if len(self._outgoing) < MAX_PENDING:  # beyond that the other stores' polls are quick enough
-            self._outgoing[session_id] = notice
-        self._wake.set()
+        self._fresh[session_id] = j.Notice(session_id=session_id, owner_id=owner_id, seq=seq)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_AFTER_S, self._tell_fresh)
 
     async def subscribe(self) -> AsyncIterator[j.NoticesResponse]:
         """Notices from now on. Ends with ABORTED (SLOW_READER) when the reader falls far behind."""
@@ -94,6 +98,14 @@ class Notices:
                     yield j.NoticesResponse(notices=told[start : start + _MAX_PER_MESSAGE])
         finally:
             self._subscribers.discard(subscriber)
+
+    def _tell_fresh(self) -> None:
+        self._timer = None
+        fresh, self._fresh = self._fresh, {}
+        self._tell(fresh.values())
+        if len(self._outgoing) < MAX_PENDING:  # beyond that the other stores' polls are quick enough
+            self._outgoing.update(fresh)
+        self._wake.set()
 
     def _tell(self, notices: Iterable[j.Notice]) -> None:
         for notice in notices:

@@ -14,7 +14,7 @@ from netaclaw_store.codec import Row, entry_from, session_from
 from netaclaw_store.database import Database
 from netaclaw_store.delegations import fill
 from netaclaw_store.hydrate import StoredEvent, event_from, hydrate
-from netaclaw_store.leases import session_not_found
+from netaclaw_store.leases import owned_session, session_not_found
 from netaclaw_store.pages import chunks
 from netaclaw_store.queries import SQL
 
@@ -54,6 +54,25 @@ class Replay:
         for ids in chunks(sizes, sizes, PAGE_BYTES):
             entries = await self.entries(owner_id, session_id, ids)
             yield j.ReadPathResponse(entries=[entries[each] for each in ids if each in entries])
+
+    async def questions(self, request: j.ReadQuestionsRequest) -> AsyncIterator[j.ReadQuestionsResponse]:
+        """CLARIFY entries, oldest first; reads nothing else of the tree."""
+        owner_id, session_id = request.owner_id, request.session_id
+
+        async def find(connection: asyncpg.Connection) -> list[Row]:
+            await owned_session(connection, owner_id, session_id)
+            found: list[Row] = await connection.fetch(SQL["question_ids"], session_id, owner_id, request.turn_id)
+            return found
+
+        rows = await self._database.snapshot(find)
+        sizes = {
+            row["entry_id"]: row["body_bytes"] + 256
+            for row in rows
+            if request.request_id in ("", row["entry_id"])  # a question's entry has its request's id
+        }
+        for ids in chunks(sizes, sizes, PAGE_BYTES):
+            entries = await self.entries(owner_id, session_id, ids)
+            yield j.ReadQuestionsResponse(entries=[entries[each] for each in ids if each in entries])
 
     async def entries(self, owner_id: str, session_id: str, ids: Sequence[str]) -> dict[str, Entry]:
         """Entries of a path by id; the caller bounds their size."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import asyncpg
 from google.protobuf.json_format import MessageToDict
 
-from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.session.v1.subagent_pb2 import (
     SubagentFinalResult,
     SubagentResultBody,
@@ -18,12 +17,12 @@ from netaclaw.session.v1.subagent_pb2 import (
     SubagentTask,
     SubagentTaskState,
 )
-from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
-from netaclaw_store.batch import Part
+from netaclaw_store.batch import Part, StepRow
 from netaclaw_store.codec import moment, storable
 from netaclaw_store.projection import ENDED
 from netaclaw_store.queries import SQL
+from netaclaw_store.usage_columns import usage_json
 
 _JSON_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 """NUL as JSON escapes it. Behind an odd number of backslashes the same letters are a text that speaks of it."""
@@ -34,7 +33,7 @@ async def write_side_rows(
 ) -> None:
     """Write them within the batch's transaction; of several writes of a row the last one that may stand."""
     tasks: dict[str, j.SubagentTaskWrite] = {}
-    steps: list[j.ProcessEventWrite] = []
+    steps: list[StepRow] = []
     transcripts: dict[str, _Transcript] = {}
     for kind, body in parts:
         if kind == "subagent_task":
@@ -54,10 +53,7 @@ async def write_side_rows(
         await connection.execute(
             SQL["insert_steps"],
             *(session_id, owner_id, [step.batch_entry_id for step in steps], [step.n for step in steps]),
-            *(
-                [step.process_event.task_id for step in steps],
-                [step.process_event.SerializeToString() for step in steps],
-            ),
+            *([step.task_id for step in steps], [step.body for step in steps]),
         )
 
 
@@ -130,30 +126,6 @@ def status_name(task: SubagentTask) -> str:
 def source_name(task: SubagentTask) -> str:
     """preset or clone."""
     return _short(SubagentSource.Name, task.source_type, "SUBAGENT_SOURCE_")
-
-
-def usage_json(usage: Usage) -> str:
-    """Token usage with the keys of the source design first."""
-    return _json(
-        {
-            "inputTokens": usage.input_tokens,
-            "outputTokens": usage.output_tokens,
-            "cachedInputTokens": usage.cached_input_tokens,
-            "reasoningTokens": usage.reasoning_tokens,
-            "modelCalls": usage.model_calls,
-            "costMicros": usage.cost_micros,
-            "estimatedCalls": usage.estimated_calls,
-        }
-    )
-
-
-def entry_usage(entry: Entry) -> str | None:
-    """Token usage of the model call that made the entry, if one did."""
-    body = entry.WhichOneof("body")
-    if body not in ("assistant", "compaction", "branch_summary"):
-        return None
-    made = getattr(entry, body)
-    return usage_json(made.usage) if made.HasField("usage") else None
 
 
 def _short(name: object, value: int, prefix: str) -> str:

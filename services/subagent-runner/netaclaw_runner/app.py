@@ -39,7 +39,9 @@ async def open_app(
     """
     token, link = settings.service_token, load(settings.link)
     check_exposure(settings.host, token, link, "NETACLAW_RUNNER_HOST")
-    limits = limits or Limits(hold_s=settings.lease_seconds + ATTACH_GRACE_S)
+    limits = limits or Limits(
+        hold_s=settings.lease_seconds + ATTACH_GRACE_S, compaction_threshold=settings.compaction_threshold
+    )
     async with AsyncExitStack() as stack:
         if launcher is None:
             launcher = await _launcher(stack)
@@ -51,7 +53,7 @@ async def open_app(
         places = Places(settings.place_limits)
         supervisor = Supervisor(launcher, catalogue, workspaces, limits=limits, places=places)
         hosts = ToolHosts(launcher, workspaces, limits=limits, max_hosts=settings.max_workers)
-        service = RunnerService(supervisor, hosts, max_workers=settings.max_workers)
+        service = RunnerService(supervisor, hosts, limits=limits, max_workers=settings.max_workers)
         name = runner_pb2.DESCRIPTOR.services_by_name["RunnerService"].full_name
         servicer = Servicer(name, add_RunnerServiceServicer_to_server, service)
         server = GrpcServer(settings.host, settings.port, [servicer], service_token=token, link=link)
@@ -59,7 +61,7 @@ async def open_app(
             await server.start()
         except PortInUse as error:
             raise StartError(str(error)) from error
-        for stop in (server.stop, hosts.stop, supervisor.stop):  # undone in reverse
+        for stop in (server.stop, hosts.stop, service.dismiss, supervisor.stop):  # undone in reverse
             stack.push_async_callback(stop)
         yield {"internal": server.address}
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw.subagent.v1.runner_service_pb2 import RunEvent
+from netaclaw.session.v1.usage_pb2 import Usage
+from netaclaw.subagent.v1.runner_service_pb2 import RunAttached, RunEvent
+from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_runner.limits import Limits
 
 _LIVE = ("stream_delta", "tool_output")
+_URGENT = ("proxy_tool_call", "ended")
+"""What the worker, or the next one, waits for; what comes before it in its run goes along."""
 
 
 class EventStream:
@@ -25,11 +29,12 @@ class EventStream:
     def __init__(self, limits: Limits) -> None:
         self._queued_bytes = limits.queued_bytes
         self._retained_bytes = limits.retained_bytes
-        self._response_bytes = limits.response_bytes
         self._last_no = 0
-        self._retained: dict[int, RunEvent] = {}
+        self._retained: dict[int, tuple[RunEvent, int]] = {}
+        """Events by number, with their sizes in bytes."""
         self._retained_size = 0
         self._dropped_no = 0
+        self._dropped_usage = Usage()
         self._message_no: dict[int, int] = {}
         self._reader: Reader | None = None
         self._room = asyncio.Event()
@@ -48,36 +53,45 @@ class EventStream:
         self._last_no += 1
         event.event_no = self._last_no
         kind = event.WhichOneof("event")
+        size = event.ByteSize()
         if kind not in _LIVE:
-            self._retain(event)
+            self._retain(event, size)
         self.ended = kind == "ended"
         if self._reader is not None:
-            self._reader.put(event)
+            self._reader.put(event, size)
             self._room_changed()
 
     async def room(self) -> None:
         """Wait while a reader is far behind. Without a reader there is always room: what is kept is bounded."""
         await self._room.wait()
 
-    def open(self, after_no: int, live: Iterable[RunEvent] = ()) -> Reader:
-        """Become the reader, from the event after `after_no` on; a reader before is ended with STALE_GENERATION.
+    def open(self) -> Reader:
+        """Become the first reader."""
+        self._reader = Reader(self)
+        return self._reader
 
-        `live` follows the kept events: deltas with the text so far. Raises OUT_OF_RANGE when events after `after_no`
-        are no longer kept, or when it is beyond the last one.
+    def take_over(self, after_no: int, catch_up: Callable[[int], Iterable[RunEvent]]) -> Reader:
+        """Become the reader, from the event after `after_no` on, as far as they are held; a reader before is displaced.
+
+        `attached` goes first, and what `catch_up` answers follows the held events of a run that goes on: it is given
+        the number of the last one that was dropped, or 0. Raises OUT_OF_RANGE when `after_no` is beyond the last one.
         """
-        if not self._dropped_no <= after_no <= self._last_no:
+        if not 0 <= after_no <= self._last_no:
             raise NetaclawError(
-                Reason.REASON_SEQ_OUT_OF_RANGE, "the run does not hold these events", metadata={"snapshot_seq": "0"}
+                Reason.REASON_SEQ_OUT_OF_RANGE, "the run has no such event", metadata={"snapshot_seq": "0"}
             )
         if self._reader is not None:
             self._reader.displace()
-        reader = Reader(self, self._response_bytes)
-        for number, event in self._retained.items():
-            if number > after_no:
-                reader.put(event)
+        held_from_no = max(after_no, self._dropped_no) + 1
+        reader = Reader(self)
+        before = self._usage_before(held_from_no)
+        reader.put(RunEvent(attached=RunAttached(held_from_no=held_from_no, usage_before=before)), 0)
+        for number, (event, size) in self._retained.items():
+            if number >= held_from_no:
+                reader.put(event, size)
         self._reader = reader
         if not self.ended:
-            for event in live:
+            for event in catch_up(self._dropped_no):
                 self.add(event)
         self._room_changed()
         return reader
@@ -95,22 +109,33 @@ class EventStream:
         if self._reader is reader:
             self._room_changed()
 
-    def _retain(self, event: RunEvent) -> None:
-        if event.WhichOneof("event") == "message":
+    def _usage_before(self, number: int) -> Usage:
+        """Of the model calls that were told of before an event."""
+        usage = Usage()
+        usage.CopyFrom(self._dropped_usage)
+        for each, (event, _) in self._retained.items():
+            if each < number and event.HasField("usage"):
+                add_usage(usage, event.usage.usage)
+        return usage
+
+    def _retain(self, event: RunEvent, size: int) -> None:
+        if event.HasField("message"):
             n = event.message.n
             self._forget(self._message_no.get(n, 0))
             self._message_no[n] = event.event_no
-        self._retained[event.event_no] = event
-        self._retained_size += event.ByteSize()
+        self._retained[event.event_no] = event, size
+        self._retained_size += size
         while self._retained_size > self._retained_bytes and len(self._retained) > 1:
             oldest = next(iter(self._retained))
-            self._forget(oldest)
+            dropped = self._forget(oldest)
+            if dropped is not None and dropped.HasField("usage"):
+                add_usage(self._dropped_usage, dropped.usage.usage)
             self._dropped_no = oldest
 
-    def _forget(self, number: int) -> None:
-        event = self._retained.pop(number, None)
-        if event is not None:
-            self._retained_size -= event.ByteSize()
+    def _forget(self, number: int) -> RunEvent | None:
+        event, size = self._retained.pop(number, (None, 0))
+        self._retained_size -= size
+        return event
 
     def _room_changed(self) -> None:
         if self._reader is None or self._reader.size <= self._queued_bytes:
@@ -120,46 +145,50 @@ class EventStream:
 
 
 class Reader:
-    """Takes a run's events in batches."""
+    """Takes a run's events in batches. `on_ready` is told when there is something to take, until it is taken."""
 
-    def __init__(self, stream: EventStream, response_bytes: int) -> None:
+    def __init__(self, stream: EventStream) -> None:
         self._stream = stream
-        self._response_bytes = response_bytes
-        self._events: deque[RunEvent] = deque()
-        self._arrived = asyncio.Event()
-        self._finished = False
+        self._events: deque[tuple[RunEvent, int]] = deque()
+        self.on_ready: Callable[[], None] = lambda: None
         self.displaced = False
-        """Another reader has taken over."""
+        """Another reader has taken over: nothing more is to be read here."""
+        self.finished = False
+        """The last event was taken."""
+        self.urgent = False
+        """Somebody waits for one of the events."""
         self.size = 0
         """Bytes that wait to be taken."""
 
-    def put(self, event: RunEvent) -> None:
-        """Queue an event."""
-        self._events.append(event)
-        self.size += event.ByteSize()
-        self._arrived.set()
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to take, or to say."""
+        return bool(self._events) or self.displaced
+
+    def put(self, event: RunEvent, size: int) -> None:
+        """Queue an event of so many bytes."""
+        self._events.append((event, size))
+        self.size += size
+        self.urgent = self.urgent or event.WhichOneof("event") in _URGENT
+        self.on_ready()
 
     def displace(self) -> None:
         """Another reader takes over."""
-        self.displaced = True
-        self._arrived.set()
+        self.displaced = self.urgent = True
+        self.on_ready()
 
-    async def take(self) -> list[RunEvent]:
-        """The next events, at least one; empty after the last. Raises STALE_GENERATION when displaced."""
-        if self._finished:
-            return []
-        while not self._events or self.displaced:
-            if self.displaced:
-                raise NetaclawError(Reason.REASON_STALE_GENERATION, "a later owner has attached to this run")
-            self._arrived.clear()
-            await self._arrived.wait()
+    def take(self, share: int, room: int) -> list[RunEvent]:
+        """The next events that fit into the share; the first one, if it fits into the room. Sizes in bytes."""
         batch: list[RunEvent] = []
-        size = 0
-        while self._events and (not batch or size + self._events[0].ByteSize() <= self._response_bytes):
-            event = self._events.popleft()
-            size += event.ByteSize()
+        left = room
+        while self._events and self._events[0][1] <= left:
+            event, size = self._events.popleft()
             batch.append(event)
-        self.size -= size
-        self._finished = batch[-1].WhichOneof("event") == "ended"
+            self.size -= size
+            room -= size
+            share -= size
+            left = min(share, room)
+        self.urgent = self.displaced
+        self.finished = bool(batch) and batch[-1].HasField("ended")
         self._stream.taken(self)
         return batch

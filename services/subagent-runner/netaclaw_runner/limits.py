@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netaclaw_agent.compaction import THRESHOLD
 from netaclaw_runner.protocol import MAX_LINE_BYTES
 
 
@@ -27,6 +28,8 @@ class Limits:
     """Longest tool call in a tool host: the longest command, and time to end it."""
     flush_s: float = 0.025
     """Between two batches of deltas of one model call; the first goes out at once."""
+    pace_s: float = 0.025
+    """Between two messages to a caller of up to eight runs; twice that for many, a fifth of it when somebody waits."""
     line_bytes: int = MAX_LINE_BYTES
     unread_bytes: int = 1024 * 1024
     """Lines read from a worker but not handled; beyond it the worker is made to wait."""
@@ -37,7 +40,7 @@ class Limits:
     retained_bytes: int = 16 * 1024 * 1024
     """Events of a run that are kept for Attach; beyond it the oldest go."""
     response_bytes: int = 512 * 1024
-    """Events in one response, unless a single one is larger."""
+    """Events of all runs in one message to their caller, unless a single one is larger."""
     result_bytes: int = 256 * 1024
     """A tool result, an answer or a partial text; the middle of a longer one is cut."""
     message_bytes: int = 768 * 1024
@@ -49,6 +52,8 @@ class Limits:
     transcript_bytes: int = 32 * 1024 * 1024
     """All messages of a child's transcript."""
     child_log_bytes: int = 64 * 1024
+    compaction_threshold: float = THRESHOLD
+    """Part of a model's window from which on a child's context is compacted; 0: only after an overflow."""
     waiting_calls: int = 256
     """Calls that wait in one tool host."""
     tool_calls: int = 10_000

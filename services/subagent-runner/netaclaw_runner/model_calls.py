@@ -99,6 +99,8 @@ class CallOutcome:
     """Absent when it failed."""
     usage: Usage
     error: str = ""
+    too_long: bool = False
+    """It failed because the prompt does not fit."""
 
 
 async def run_call(
@@ -119,7 +121,7 @@ async def run_call(
             stream.add(_channel_of(event), event.text)
             await room()
     except ModelError as error:
-        return CallOutcome(None, error.usage, str(error))
+        return CallOutcome(None, error.usage, str(error), too_long=error.reason == "CONTEXT_TOO_LONG")
     finally:
         stream.flush()
         await _close(events)

@@ -17,6 +17,7 @@ from netaclaw_agent.model import Model, ModelCall, ModelEvent, NewId
 from netaclaw_agent.models.ahead import CallAhead
 from netaclaw_agent.models.cut import cut_usage
 from netaclaw_agent.usage import add_usage
+from netaclaw_runner.child_context import ChildContext
 from netaclaw_runner.ending import failed, stopped_at
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_calls import CallOutcome, DeltaStream, run_call
@@ -52,6 +53,16 @@ class ModelDesk:
         self._tools = tools
         self._transcript = transcript
         self._new_id = new_id
+        self._context = ChildContext(
+            run,
+            model,
+            envelope.agent_config.system_prompt,
+            tools,
+            goal_at=len(envelope.history),
+            threshold=limits.compaction_threshold,
+            account=self._account,
+            new_id=new_id,
+        )
         self._flush_s = limits.flush_s
         self._text_room = limits.text_bytes
         self._text_bytes = limits.text_bytes
@@ -142,7 +153,7 @@ class ModelDesk:
 
         Nothing of it is shown before the worker asks. When it asks otherwise, the call is dropped; its cost is counted.
         """
-        if self._run.attended:
+        if self._run.attended and not self._context.is_due(messages):
             self._ahead = CallAhead(self._model, self._model_call(tuple(messages)), new_id=self._new_id)
 
     async def stop(self) -> None:
@@ -170,19 +181,28 @@ class ModelDesk:
         self._run.emit(RunEvent(stream_delta=delta))
 
     async def _call(self, request_id: int) -> None:
-        stream = self._open_stream()
-        call = self._model_call(self._transcript.messages)
         try:
-            events = await self._events(call)
-            outcome = await run_call(events, stream, progress=self._run.progress, room=self._room)
-        except asyncio.CancelledError:
-            self._account(cut_usage(self._model, call, stream.shown))
-            raise
+            outcome = await self._outcome(await self._context.prepared(self._transcript.messages))
+            if outcome.too_long and self._stream is not None and not self._stream.shown:
+                shorter = await self._context.shortened(self._transcript.messages)
+                if shorter is not None:
+                    self._account(outcome.usage)
+                    outcome = await self._outcome(shorter)
         except Exception as error:
             log.error("model call broke: %s", type(error).__name__, extra={"model": self._model.name})
             outcome = CallOutcome(None, Usage(model_calls=1), "internal error in the model call")
         self._task = None
         self._answer(request_id, outcome)
+
+    async def _outcome(self, messages: Sequence[Message]) -> CallOutcome:
+        stream = self._open_stream()
+        call = self._model_call(messages)
+        try:
+            events = await self._events(call)
+            return await run_call(events, stream, progress=self._run.progress, room=self._room)
+        except asyncio.CancelledError:
+            self._account(cut_usage(self._model, call, stream.shown))
+            raise
 
     def _model_call(self, messages: Sequence[Message]) -> ModelCall:
         return ModelCall(

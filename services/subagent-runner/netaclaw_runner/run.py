@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from google.protobuf.message import Message
 
 from netaclaw.chat.v1.event_pb2 import StreamChannel
-from netaclaw.session.v1.entry_pb2 import FinishReason, ToolCallPart, ToolResult
+from netaclaw.session.v1.entry_pb2 import FinishReason
 from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1.runner_service_pb2 import RunCommand, RunEnded, RunEvent, WorkerStarted
-from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolManifest, ToolRoute, ToolRuntimeRoute
+from netaclaw.tool.v1.tool_pb2 import SandboxMode
 from netaclaw_agent.model import Model, NewId
-from netaclaw_agent.tool import Handler
-from netaclaw_agent.tools.files import FILE_TOOLS
 from netaclaw_agent.tools.results import cut_middle
-from netaclaw_agent.tools.shell import SHELL_TOOLS
 from netaclaw_runner.child_log import ChildLog
 from netaclaw_runner.clocks import Clocks
 from netaclaw_runner.confinement import task_options
@@ -28,10 +25,10 @@ from netaclaw_runner.events import EventStream, Reader
 from netaclaw_runner.launcher import Launcher, LaunchError, SandboxReport
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.model_desk import ModelDesk
-from netaclaw_runner.opening import opening
+from netaclaw_runner.opening import for_worker, opening
 from netaclaw_runner.protocol import PROTOCOL_VERSION, Line
+from netaclaw_runner.shown_tools import shown_tools
 from netaclaw_runner.tool_ledger import ToolLedger
-from netaclaw_runner.toolbox import task_box
 from netaclaw_runner.transcript import Transcript
 from netaclaw_runner.worker_link import Violation, WorkerLink, describe_exit
 
@@ -76,7 +73,7 @@ class Run:
         """Of the owner that attends to it; the one that started it has 0."""
         self.events = EventStream(limits)
         transcript = Transcript(envelope.history, envelope.policy.routes, limits)
-        tools = task_box(envelope, self._could_bind).manifests
+        tools = shown_tools(envelope, workspace=workspace_fd is not None)
         self._desk = ModelDesk(
             self, envelope, model, tools, transcript, new_id=new_id, limits=limits, room=self.events.room
         )
@@ -160,9 +157,13 @@ class Run:
             else:
                 self._clocks.resume()
 
-    def attend(self, after_no: int = 0) -> Reader:
-        """Become the run's caller. Raises OUT_OF_RANGE (see EventStream.open)."""
-        reader = self.events.open(after_no, self._desk.catch_up())
+    def attend(self) -> Reader:
+        """Become the first caller."""
+        return self.events.open()
+
+    def take_over(self, after_no: int) -> Reader:
+        """Become the caller of a run that had one before. Raises OUT_OF_RANGE (see EventStream.take_over)."""
+        reader = self.events.take_over(after_no, self._catch_up)
         if not self._ending.over.is_set():
             self._clocks.release()
             self._desk.resume()
@@ -212,7 +213,7 @@ class Run:
             return
         self._link = link
         log.info("worker started", extra={**self._ids(), "pid": link.pid})
-        self.tell(_for_worker(self._envelope))
+        self.tell(for_worker(self._envelope))
         for message in self._unsent:
             self.tell(message)
         reading = asyncio.create_task(self._read(link))
@@ -368,30 +369,13 @@ class Run:
     def _cut(self, text: str) -> str:
         return cut_middle(text, self._limits.result_bytes)
 
+    def _catch_up(self, dropped_no: int) -> Iterator[RunEvent]:
+        """What the next caller needs beyond the events that are held."""
+        yield from self._ledger.catch_up(dropped_no)
+        yield from self._desk.catch_up()
+
     def _cannot_move(self) -> bool:
         return not self._started or self._ledger.waiting or not self.events.read
 
-    def _could_bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
-        """Whether worker or caller will have a handler; the worker binds the real ones."""
-        if route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY:
-            return _elsewhere
-        local = self._workspace_fd is not None and manifest.tool_name in _LOCAL_TOOLS
-        return _elsewhere if local and route.route == ToolRoute.TOOL_ROUTE_WORKER_LOCAL else None
-
     def _ids(self) -> dict[str, str]:
         return {"run_id": self.run_id, "session_id": self.session_id}
-
-
-_LOCAL_TOOLS = frozenset(manifest.tool_name for manifest in (*FILE_TOOLS, *SHELL_TOOLS))
-
-
-async def _elsewhere(_call: ToolCallPart) -> ToolResult:
-    raise AssertionError("tools run in the worker or at the caller, never here")
-
-
-def _for_worker(envelope: pb.SubagentTaskEnvelope) -> pb.SubagentTaskEnvelope:
-    task = pb.SubagentTaskEnvelope()
-    task.CopyFrom(envelope)
-    task.ClearField("owner_id")
-    task.task.ClearField("tool_runtime_routes")  # they stand in its policy
-    return task

@@ -10,22 +10,20 @@ import grpc
 
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.subagent.v1.runner_service_pb2 import (
-    AttachRequest,
-    AttachResponse,
     GetStatusRequest,
     GetStatusResponse,
+    HostToolsOpen,
     HostToolsRequest,
     HostToolsResponse,
-    RunEvent,
     RunRequest,
     RunResponse,
 )
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceServicer
 from netaclaw_chassis.errors import InvalidRequest, NetaclawError
-from netaclaw_runner.events import Reader
+from netaclaw_runner.caller import Caller
 from netaclaw_runner.hosts import ToolHosts
 from netaclaw_runner.launcher import LaunchError
-from netaclaw_runner.run import Run
+from netaclaw_runner.limits import Limits
 from netaclaw_runner.supervisor import Supervisor
 from netaclaw_runner.tool_host import ToolHost
 
@@ -33,29 +31,37 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class RunnerService(RunnerServiceServicer):
-    """Validates the first request, then lets events and commands pass each other."""
+    """Lets orders and events, calls and results pass each other."""
 
-    def __init__(self, supervisor: Supervisor, hosts: ToolHosts, *, max_workers: int) -> None:
+    def __init__(self, supervisor: Supervisor, hosts: ToolHosts, *, limits: Limits, max_workers: int) -> None:
         self._supervisor = supervisor
         self._hosts = hosts
+        self._limits = limits
+        self._callers: set[Caller] = set()
         self._max_workers = max_workers
 
-    async def Run(self, request_iterator: AsyncIterator[RunRequest], context: Context) -> AsyncIterator[RunResponse]:
-        run, reader = self._supervisor.start(await _first(request_iterator, "start"))
-        async for events in _follow(run, reader, request_iterator, context):
-            yield RunResponse(events=events)
+    async def dismiss(self) -> None:
+        """Take no more orders: each call ends with the last of its runs."""
+        for caller in self._callers:
+            caller.close()
 
-    async def Attach(
-        self, request_iterator: AsyncIterator[AttachRequest], context: Context
-    ) -> AsyncIterator[AttachResponse]:
-        run, reader = self._supervisor.attach(await _first(request_iterator, "attach"))
-        async for events in _follow(run, reader, request_iterator, context):
-            yield AttachResponse(events=events)
+    async def Run(self, request_iterator: AsyncIterator[RunRequest], context: Context) -> AsyncIterator[RunResponse]:
+        caller = Caller(self._supervisor, self._limits)
+        self._callers.add(caller)
+        obeying = asyncio.create_task(_obey(caller, request_iterator))
+        try:
+            await context.send_initial_metadata(())  # a silent stream sends no headers before its first message
+            while (response := await caller.take()) is not None:
+                yield response
+        finally:
+            self._callers.discard(caller)
+            caller.leave()
+            await _end(obeying)
 
     async def HostTools(
         self, request_iterator: AsyncIterator[HostToolsRequest], context: Context
     ) -> AsyncIterator[HostToolsResponse]:
-        host = self._hosts.make(await _first(request_iterator, "open"))
+        host = self._hosts.make(await _opening(request_iterator))
         calling: asyncio.Task[None] | None = None
         try:
             yield HostToolsResponse(started=await host.open())
@@ -79,35 +85,19 @@ class RunnerService(RunnerServiceServicer):
         )
 
 
-async def _first(requests: AsyncIterator[Any], kind: str) -> Any:
-    """What the first request holds. Raises InvalidRequest unless it is of the kind."""
+async def _opening(requests: AsyncIterator[HostToolsRequest]) -> HostToolsOpen:
+    """What the first request holds. Raises InvalidRequest unless it opens the host."""
     first = await anext(requests, None)
-    if first is None or first.WhichOneof("request") != kind:
-        raise InvalidRequest([(kind, "must be the first request")])
-    return getattr(first, kind)
+    if first is None or first.WhichOneof("request") != "open":
+        raise InvalidRequest([("open", "must be the first request")])
+    return first.open
 
 
-async def _follow(
-    run: Run, reader: Reader, requests: AsyncIterator[RunRequest] | AsyncIterator[AttachRequest], context: Context
-) -> AsyncIterator[list[RunEvent]]:
-    """A run's events for one caller, while the caller's commands are obeyed."""
-    obeying = asyncio.create_task(_obey(run, reader, requests))
-    try:
-        await context.send_initial_metadata(())  # a silent stream sends no headers before its first message
-        while events := await reader.take():
-            yield events
-    finally:
-        run.leave(reader)
-        await _end(obeying)
-
-
-async def _obey(run: Run, reader: Reader, requests: AsyncIterator[Any]) -> None:
-    """Pass commands on, until the caller has no more or another one took over."""
+async def _obey(caller: Caller, requests: AsyncIterator[RunRequest]) -> None:
     async for request in requests:
-        if reader.displaced:
-            return
-        if request.WhichOneof("request") == "command":
-            run.obey(request.command)
+        for order in request.orders:
+            caller.obey(order)
+    caller.close()
 
 
 async def _call(host: ToolHost, requests: AsyncIterator[HostToolsRequest]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from netaclaw_agent.compaction import THRESHOLD
 from netaclaw_agent.models.catalogue import ModelSettings
 from netaclaw_chassis import settings
 from netaclaw_chassis.link import LinkSettings
@@ -48,6 +49,8 @@ class RunnerSettings:
     """name=path of the shared workspaces."""
     lease_seconds: float = var("NETACLAW_LEASE_SECONDS", 10.0)
     """How long a session's owner may be silent before another takes its place."""
+    compaction_threshold: float = var("NETACLAW_COMPACTION_THRESHOLD", THRESHOLD)
+    """Part of a model's window from which on a child's context is compacted; 0: only after an overflow."""
     models: ModelSettings = field(default_factory=ModelSettings)
 
     def __post_init__(self) -> None:
@@ -62,6 +65,8 @@ class RunnerSettings:
             raise SettingsError("NETACLAW_RUNNER_MAX_WAITING is not between 0 and 10000")
         if not 0.1 <= self.lease_seconds <= 3600:
             raise SettingsError("NETACLAW_LEASE_SECONDS is not between 0.1 and 3600")
+        if not (self.compaction_threshold == 0 or 0.1 <= self.compaction_threshold <= 1):
+            raise SettingsError("NETACLAW_COMPACTION_THRESHOLD is not 0 or between 0.1 and 1")
         for name, path in self.workspaces.items():
             if not Path(path).is_absolute():
                 raise SettingsError(f"NETACLAW_WORKSPACES: the path of {name} is not absolute")

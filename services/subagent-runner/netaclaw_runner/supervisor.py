@@ -12,6 +12,7 @@ from netaclaw.subagent.v1.runner_service_pb2 import AttachTarget, RunStatus
 from netaclaw.tool.v1.tool_pb2 import SandboxMode
 from netaclaw_agent.model import Model, ModelError
 from netaclaw_agent.models.catalogue import ModelCatalogue
+from netaclaw_chassis import tracing
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_chassis.ids import is_id, new_id
 from netaclaw_runner.ending import failed
@@ -77,12 +78,12 @@ class Supervisor:
         entry.task = asyncio.create_task(self._execute(entry))
         return run, reader
 
-    def attach(self, target: AttachTarget) -> tuple[Run, Reader]:
+    def attach(self, run_id: str, target: AttachTarget) -> tuple[Run, Reader]:
         """Take over a run whose caller is gone, or is of an earlier generation. Raises NOT_FOUND, STALE_GENERATION and
         SEQ_OUT_OF_RANGE."""
-        entry = self._entries.get(target.run_id)
+        entry = self._entries.get(run_id)
         if entry is None:
-            raise NetaclawError(Reason.REASON_NOT_FOUND, "no such run here", metadata={"id": target.run_id})
+            raise NetaclawError(Reason.REASON_NOT_FOUND, "no such run here", metadata={"id": run_id})
         run = entry.run
         if target.generation <= run.generation:
             raise NetaclawError(
@@ -90,7 +91,7 @@ class Supervisor:
                 "the run has a caller of this generation or a later one",
                 metadata={"generation": str(run.generation)},
             )
-        reader = run.attend(target.after_no)
+        reader = run.take_over(target.after_no)
         run.generation = target.generation
         return run, reader
 
@@ -129,6 +130,7 @@ class Supervisor:
 
     async def _execute(self, entry: _Entry) -> None:
         """Wait for a place, unless the run is ended before; then run it."""
+        span = tracing.enter("run")
         first = [asyncio.create_task(event.wait()) for event in (entry.place.granted, entry.run.over)]
         try:
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
@@ -140,6 +142,7 @@ class Supervisor:
                 waiting.cancel()
             entry.place.give_back()
             self._retire(entry)
+            tracing.end(span)
 
     def _retire(self, entry: _Entry) -> None:
         run_id = entry.run.run_id

@@ -37,7 +37,7 @@ class ToolLedger:
         self._seen: set[str] = set()
         self._local: dict[str, str] = {}
         self._spans: dict[str, Any] = {}
-        self._proxied: dict[str, str] = {}
+        self._proxied: dict[str, RunEvent] = {}
         self._outputs = ToolOutputs(
             lambda output: run.emit(RunEvent(tool_output=output)),
             interval_s=limits.flush_s,
@@ -50,6 +50,16 @@ class ToolLedger:
     def waiting(self) -> bool:
         """Whether the worker waits for the caller."""
         return bool(self._proxied)
+
+    def catch_up(self, dropped_no: int) -> list[RunEvent]:
+        """For a caller who takes over: calls that wait for an answer, of those that events up to a number told of."""
+        again = {
+            call_id: RunEvent(proxy_tool_call=event.proxy_tool_call)
+            for call_id, event in self._proxied.items()
+            if event.event_no <= dropped_no
+        }
+        self._proxied.update(again)
+        return list(again.values())
 
     def close(self) -> None:
         """Pass on what waits."""
@@ -106,8 +116,9 @@ class ToolLedger:
         elif len(call.arguments_json.encode()) > self._limits.message_bytes:
             self._answer(call.call_id, f"arguments of more than {self._limits.message_bytes} bytes cannot be passed on")
         else:
-            self._proxied[call.call_id] = call.tool_name
-            self._run.emit(RunEvent(proxy_tool_call=call))
+            event = RunEvent(proxy_tool_call=call)
+            self._proxied[call.call_id] = event
+            self._run.emit(event)
         return True
 
     def proxy_result(self, result: pb.ProxyToolResult) -> None:

@@ -127,3 +127,11 @@ async def test_what_is_no_http_is_answered_or_ended_and_hurts_nobody(rig: Rig, n
     await again.send(request(PING, [frame(b"")], headers(rig)))
     assert (await again.rest(await again.headers())).code == 12  # the rig knows no such method: it was asked
     await again.close()
+
+
+@pytest.mark.parametrize("target", ["*", "//", "/%00"])
+async def test_a_target_that_is_no_path_of_ours_is_not_found(rig: Rig, target: str) -> None:
+    connection = await Connection.open(rig.web)
+    await connection.send([f"GET {target} HTTP/1.1\r\nhost: {rig.web}\r\n\r\n".encode()])
+    assert (await connection.headers()).status == 404
+    await connection.close()

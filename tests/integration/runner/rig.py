@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
+import pytest
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.session.v1.entry_pb2 import (
@@ -43,7 +44,7 @@ from netaclaw_runner.settings import RunnerSettings
 if TYPE_CHECKING:  # exists in the stubs alone
     from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
 
-RunStream = grpc.aio.StreamStreamCall[rs.RunRequest, rs.RunResponse]
+RunCall = grpc.aio.StreamStreamCall[rs.RunRequest, rs.RunResponse]
 Step = str | Sequence[tuple[str, str]] | Exception | Callable[[ModelCall], AsyncIterator[ModelEvent]]
 """One model call: an answer, tool calls as (name, arguments), a failure, or a stream of its own."""
 
@@ -171,9 +172,15 @@ class Rig:
     address: str
 
     async def start(self, envelope: pb.SubagentTaskEnvelope | None = None) -> RunFollower:
-        """Start a run and follow it."""
+        """Start a run over a call of its own and follow it."""
         follower = RunFollower(self.stub.Run(), envelope or task_envelope())
-        await follower.stream.write(rs.RunRequest(start=follower.envelope))
+        await follower.order(start=follower.envelope)
+        return follower
+
+    async def attach(self, envelope: pb.SubagentTaskEnvelope, *, generation: int = 1, after_no: int = 0) -> RunFollower:
+        """Take a run over."""
+        follower = RunFollower(self.stub.Run(), envelope)
+        await follower.order(attach=rs.AttachTarget(generation=generation, after_no=after_no))
         return follower
 
     async def run(self, envelope: pb.SubagentTaskEnvelope | None = None) -> RunFollower:
@@ -186,11 +193,20 @@ class Rig:
         return await self.stub.GetStatus(rs.GetStatusRequest())
 
 
+class Refused(Exception):
+    """The runner does not follow the run for this caller, or not any more."""
+
+    def __init__(self, refused: rs.RunRefused) -> None:
+        super().__init__(refused.message)
+        self.reason = refused.reason
+        self.metadata = dict(refused.metadata)
+
+
 class RunFollower:
     """One caller of one run."""
 
-    def __init__(self, stream: RunStream, envelope: pb.SubagentTaskEnvelope) -> None:
-        self.stream = stream
+    def __init__(self, call: RunCall, envelope: pb.SubagentTaskEnvelope) -> None:
+        self.call = call
         self.envelope = envelope
         self.events: list[rs.RunEvent] = []
         self._batch: list[rs.RunEvent] = []
@@ -226,12 +242,24 @@ class RunFollower:
         """Read to the end; nothing may follow it."""
         ended = (await self.until("ended")).ended
         assert not self._batch
-        assert await self.stream.read() == grpc.aio.EOF
+        await self.call.done_writing()
+        assert await self.call.read() == grpc.aio.EOF
         return ended
+
+    async def refusal(self) -> Refused:
+        """Read up to the refusal."""
+        with pytest.raises(Refused) as caught:
+            await self.until("ended")
+        return caught.value
 
     async def tell(self, **command: object) -> None:
         """Send a command."""
-        await self.stream.write(rs.RunRequest(command=rs.RunCommand(**command)))  # type: ignore[arg-type]  # its fields
+        await self.order(command=rs.RunCommand(**command))  # type: ignore[arg-type]  # its fields
+
+    async def order(self, **order: object) -> None:
+        """Send an order."""
+        orders = [rs.RunOrder(run_id=self.envelope.run_id, **order)]  # type: ignore[arg-type]  # one of its oneof
+        await self.call.write(rs.RunRequest(orders=orders))
 
     async def leave(self) -> None:
         """Be gone, and wait until the runner knows."""
@@ -240,15 +268,19 @@ class RunFollower:
         logger = logging.getLogger("netaclaw_runner.run")
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
-        self.stream.cancel()
+        self.call.cancel()
         await noticed.wait()
         logger.removeHandler(handler)
 
     async def _next(self) -> rs.RunEvent:
         while not self._batch:
-            response = await self.stream.read()
-            assert isinstance(response, rs.RunResponse | rs.AttachResponse), "the stream ended without `ended`"
-            self._batch = list(response.events)
+            response = await self.call.read()
+            assert isinstance(response, rs.RunResponse), "the call ended without `ended`"
+            for run in response.runs:
+                assert run.run_id == self.envelope.run_id
+                if run.HasField("refused"):
+                    raise Refused(run.refused)
+                self._batch.extend(run.events)
         event = self._batch.pop(0)
         self.events.append(event)
         return event

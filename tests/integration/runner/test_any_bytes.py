@@ -187,12 +187,12 @@ class Ordeal:
             self._take(step)
             for _ in range(6):  # what was written is read, and what came of it has happened
                 await asyncio.sleep(0)  # one turn of the event loop
-        self.reader = self.run.attend(0)  # whoever attends now learns of the end
+        self.reader = self.run.take_over(0)  # whoever attends now learns of the end
         self.run.obey(RunCommand(cancel=pb.Cancel(reason="the test is over")))
         async with asyncio.timeout(10):
             await executing
-            while batch := await self.reader.take():
-                self.events += batch
+        while batch := self.reader.take(1000, 2**31):
+            self.events += batch
 
     def _take(self, step: Step) -> None:
         handle = self.launcher.handle
@@ -202,7 +202,7 @@ class Ordeal:
         elif step.what == "leave":
             self.run.leave(self.reader)
         elif step.what == "attach":
-            self.reader = self.run.attend(0)
+            self.reader = self.run.take_over(0)
         elif step.what == "exit":
             handle.exit(step.number)
         elif handle.theirs.fileno() >= 0:

@@ -6,57 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import grpc
-import pytest
-
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
-from netaclaw.subagent.v1 import runner_service_pb2 as rs
 from netaclaw_agent.loop import calls_of
 from netaclaw_agent.model import Finished, ModelCall, ModelEvent, TextDelta
-from netaclaw_chassis.errors import from_rpc
 from netaclaw_runner.limits import Limits
 from tests.integration.runner.rig import (
-    Rig,
-    RunFollower,
     ScriptModel,
     alive,
     answer,
     asking,
     gone,
+    program,
     runner,
+    task_envelope,
 )
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 WRITE = ("write_file", '{"path":"out.txt","content":"x"}')
 READ = ("read_file", '{"path":"notes.txt"}')
-
-
-class Attached(RunFollower):
-    """A caller who takes over."""
-
-    def __init__(self, rig: Rig, target: rs.AttachTarget) -> None:
-        super().__init__(rig.stub.Attach(), pb.SubagentTaskEnvelope())  # type: ignore[arg-type]  # reads the same
-        self._target = target
-
-    async def open(self) -> Attached:
-        await self.stream.write(rs.AttachRequest(attach=self._target))  # type: ignore[arg-type]  # takes its own kind
-        return self
-
-    async def tell(self, **command: object) -> None:
-        request = rs.AttachRequest(command=rs.RunCommand(**command))  # type: ignore[arg-type]  # its fields
-        await self.stream.write(request)  # type: ignore[arg-type]  # takes its own kind
-
-
-async def _attach(rig: Rig, run_id: str, *, generation: int = 1, after_no: int = 0) -> Attached:
-    return await Attached(rig, rs.AttachTarget(run_id=run_id, generation=generation, after_no=after_no)).open()
-
-
-async def _refusal(follower: RunFollower) -> Reason:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await follower.until("ended")
-    return from_rpc(caught.value).reason
 
 
 class Gate:
@@ -81,12 +50,12 @@ async def test_a_run_is_taken_over_with_all_that_was_not_journaled_and_the_text_
         first = await rig.start()
         await first.until("stream_delta")
         await first.leave()
-        second = await _attach(rig, first.envelope.run_id, after_no=1)
+        second = await rig.attach(first.envelope, after_no=1)
         await second.until("stream_delta")
         gate.opened.set()
         ended = await second.finish()
 
-    assert second.kinds[:3] == ["message", "stream_start", "stream_delta"]
+    assert second.kinds[:4] == ["attached", "message", "stream_start", "stream_delta"]
     assert second.text == "first half, second half"
     offsets = [event.stream_delta.offset for event in second.events if event.HasField("stream_delta")]
     assert offsets == [0, 12]
@@ -106,7 +75,7 @@ async def test_without_a_caller_no_further_model_call_starts_until_one_attaches(
         later = await rig.run()
         assert later.ended.state == COMPLETED
         assert len(model.calls) == 2
-        second = await _attach(rig, first.envelope.run_id, after_no=first.events[-1].event_no)
+        second = await rig.attach(first.envelope, after_no=first.events[-1].event_no)
         await second.until("tool_result")
         ended = await second.finish()
 
@@ -120,7 +89,7 @@ async def test_a_proxied_call_waits_for_the_next_caller(tmp_path: Path) -> None:
         first = await rig.start()
         asked = await first.until("proxy_tool_call")
         await first.leave()
-        second = await _attach(rig, first.envelope.run_id, after_no=asked.event_no - 1)
+        second = await rig.attach(first.envelope, after_no=asked.event_no - 1)
         again = await second.until("proxy_tool_call")
         reply = pb.ProxyToolResult(call_id=again.proxy_tool_call.call_id, content="wrote it")
         await second.tell(proxy_tool_result=reply)
@@ -136,13 +105,13 @@ async def test_a_later_generation_displaces_a_caller_that_is_still_there(tmp_pat
     async with runner(tmp_path, ScriptModel(gate)) as rig:
         first = await rig.start()
         await first.until("stream_delta")
-        second = await _attach(rig, first.envelope.run_id, generation=2)
+        second = await rig.attach(first.envelope, generation=2)
         await second.until("stream_delta")
 
-        assert await _refusal(first) == Reason.REASON_STALE_GENERATION
+        assert (await first.refusal()).reason == Reason.REASON_STALE_GENERATION
         for generation in (1, 2):
-            late = await _attach(rig, first.envelope.run_id, generation=generation)
-            assert await _refusal(late) == Reason.REASON_STALE_GENERATION
+            late = await rig.attach(first.envelope, generation=generation)
+            assert (await late.refusal()).reason == Reason.REASON_STALE_GENERATION
         gate.opened.set()
         assert (await second.finish()).state == COMPLETED
 
@@ -163,7 +132,7 @@ async def test_a_run_that_nobody_takes_over_is_ended_with_its_process(tmp_path: 
 async def test_an_ended_run_can_be_read_again_for_a_while(tmp_path: Path) -> None:
     async with runner(tmp_path, ScriptModel("short")) as rig:
         run = await rig.run()
-        again = await _attach(rig, run.envelope.run_id, after_no=run.events[-1].event_no - 1)
+        again = await rig.attach(run.envelope, after_no=run.events[-1].event_no - 1)
         ended = await again.finish()
 
     assert ended == run.ended
@@ -173,6 +142,53 @@ async def test_an_unknown_run_and_an_unknown_position_are_refused(tmp_path: Path
     async with runner(tmp_path, ScriptModel("short")) as rig:
         run = await rig.run()
 
-        assert await _refusal(await _attach(rig, "no-such-run")) == Reason.REASON_NOT_FOUND
-        beyond = await _attach(rig, run.envelope.run_id, after_no=10_000)
-        assert await _refusal(beyond) == Reason.REASON_SEQ_OUT_OF_RANGE
+        unknown = await rig.attach(task_envelope())
+        assert (await unknown.refusal()).reason == Reason.REASON_NOT_FOUND
+        beyond = await rig.attach(run.envelope, after_no=10_000)
+        assert (await beyond.refusal()).reason == Reason.REASON_SEQ_OUT_OF_RANGE
+
+
+async def test_a_run_whose_first_events_are_held_no_more_is_taken_over_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "long.txt").write_text("a line of some length\n" * 3000)
+    gate = Gate()
+    model = ScriptModel([("read_file", '{"path":"long.txt"}')], gate)
+    async with runner(tmp_path, model, limits=Limits(retained_bytes=20_000)) as rig:
+        first = await rig.start()
+        first_result = await first.until("tool_result")
+        await first.until("stream_delta")
+        await first.leave()
+        gate.opened.set()
+        second = await rig.attach(first.envelope)
+        attached = (await second.until("attached")).attached
+        ended = await second.finish()
+
+    assert attached.held_from_no > first_result.event_no
+    assert ended.state == COMPLETED
+    told = sum(event.usage.usage.input_tokens for event in second.events if event.HasField("usage"))
+    assert (attached.usage_before.input_tokens, told, ended.usage.input_tokens) == (10, 10, 20)
+
+
+async def test_what_a_run_has_asked_of_its_caller_is_asked_again_though_it_was_long_ago(tmp_path: Path) -> None:
+    text = """
+start()
+send("proxy_tool_call", callId="p", toolName="write_file", argumentsJson="{}")
+for number in range(9):
+    send("tool_call", callId=f"c{number}", toolName="read_file", argumentsJson="{}")
+    send("tool_result", callId=f"c{number}", toolName="read_file", content="x" * 9000)
+end(receive()["content"])
+"""
+    async with runner(tmp_path, launcher=program(text), limits=Limits(retained_bytes=20_000)) as rig:
+        first = await rig.start()
+        for _ in range(9):
+            await first.until("tool_result")
+        await first.leave()
+        for generation in (1, 2):
+            later = await rig.attach(first.envelope, generation=generation)
+            asked = (await later.until("proxy_tool_call")).proxy_tool_call
+            assert later.kinds.count("proxy_tool_call") == 1
+        await later.tell(proxy_tool_result=pb.ProxyToolResult(call_id=asked.call_id, content="wrote it"))
+        ended = await later.finish()
+
+    assert later.kinds.count("proxy_tool_call") == 1
+    assert (ended.state, ended.final_output) == (COMPLETED, "wrote it")

@@ -8,7 +8,6 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import grpc
 import pytest
 
 from netaclaw.agent.v1.agent_pb2 import Agent
@@ -19,7 +18,6 @@ from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolRoute
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta
-from netaclaw_chassis.errors import from_rpc
 from netaclaw_runner.launcher import ExecLauncher
 from tests.integration.runner.rig import RunFollower, ScriptModel, alive, answer, gone, runner, task_envelope
 
@@ -46,9 +44,7 @@ async def hangs(_call: ModelCall) -> AsyncIterator[ModelEvent]:
 
 
 async def reason_of(follower: RunFollower) -> Reason:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await follower.stream.read()
-    return from_rpc(caught.value).reason
+    return (await follower.refusal()).reason
 
 
 async def test_a_task_is_run_in_a_process_of_its_own_and_ends_once(tmp_path: Path) -> None:
@@ -318,8 +314,7 @@ async def test_more_workers_than_allowed_are_refused_by_the_limits_name(tmp_path
         first = await rig.start()
         await first.until("started")
         second = await rig.start()
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await second.stream.read()
+        error = await second.refusal()
         await first.tell(cancel=pb.Cancel())
         await first.finish()
         third = await rig.start()
@@ -327,9 +322,7 @@ async def test_more_workers_than_allowed_are_refused_by_the_limits_name(tmp_path
         await third.tell(cancel=pb.Cancel())
         await third.finish()
 
-    error = from_rpc(caught.value)
     assert (error.reason, error.metadata) == (Reason.REASON_LIMIT_REACHED, {"limit": "max_workers", "value": "1"})
-    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_what_cannot_be_started_is_refused_with_its_reason(tmp_path: Path) -> None:
@@ -346,8 +339,8 @@ async def test_what_cannot_be_started_is_refused_with_its_reason(tmp_path: Path)
             assert await reason_of(await rig.start(envelope)) == reason
         done = await rig.run()
         assert await reason_of(await rig.start(done.envelope)) == Reason.REASON_ALREADY_EXISTS
-        nothing = RunFollower(rig.stub.Run(), pb.SubagentTaskEnvelope())
-        await nothing.tell(cancel=pb.Cancel())
+        nothing = RunFollower(rig.stub.Run(), task_envelope())
+        await nothing.order()
         assert await reason_of(nothing) == Reason.REASON_INVALID_FIELD
         assert not (await rig.status()).runs
 
@@ -355,7 +348,7 @@ async def test_what_cannot_be_started_is_refused_with_its_reason(tmp_path: Path)
 async def test_half_closing_changes_nothing(tmp_path: Path) -> None:
     async with runner(tmp_path, ScriptModel("still here")) as rig:
         run = await rig.start()
-        await run.stream.done_writing()
+        await run.call.done_writing()
         ended = await run.finish()
 
     assert (ended.state, run.text.strip()) == (COMPLETED, "still here")

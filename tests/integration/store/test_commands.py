@@ -53,8 +53,11 @@ async def _whole_session(store: Store) -> Turn:
         j.Write(subagent_task=j.SubagentTaskWrite(task=task, parent_entry_id=turn.anchor_id, batch_entry_id=batch_id)),
         j.Write(subagent_entry=j.SubagentEntryWrite(task_id=task_id, n=0, message=e.Message(parts=[text("hi")]))),
         j.Write(
-            process_event=j.ProcessEventWrite(
-                batch_entry_id=batch_id, n=0, process_event=s.ProcessEvent(task_id=task_id, type="run_start")
+            subagent_steps=j.SubagentStepsWrite(
+                parent_entry_id=turn.anchor_id,
+                batch_entry_id=batch_id,
+                task_id=task_id,
+                process_events=[s.ProcessEvent(task_id=task_id, type="run_start")],
             )
         ),
         j.Write(content=j.ContentWrite(content_id=new_id(), entry_id=turn.anchor_id, text="large")),

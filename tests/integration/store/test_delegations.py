@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from netaclaw.error.v1.reason_pb2 import Reason
@@ -56,16 +58,23 @@ def row(turn: Turn, batch_id: str, task: s.SubagentTask, **more: object) -> j.Wr
     )
 
 
-def steps(batch_id: str, task_id: str, first: int, count: int) -> list[j.Write]:
+def steps(turn: Turn, batch_id: str, task_id: str, first: int, count: int, **more: object) -> list[j.Write]:
     return [
         j.Write(
-            process_event=j.ProcessEventWrite(
+            subagent_steps=j.SubagentStepsWrite(
+                parent_entry_id=turn.anchor_id,
+                turn_id=turn.begun.turn_id,
                 batch_entry_id=batch_id,
-                n=n,
-                process_event=s.ProcessEvent(task_id=task_id, type="tool_call", call_id=f"c{n}", content=LONG),
+                task_id=task_id,
+                first_n=n,
+                process_events=[
+                    s.ProcessEvent(task_id=task_id, type="tool_call", call_id=f"c{each}", content=LONG)
+                    for each in range(n, min(n + 100, first + count))
+                ],
+                **more,  # type: ignore[arg-type]  # fields of the message
             )
         )
-        for n in range(first, first + count)
+        for n in range(first, first + count, 100)
     ]
 
 
@@ -104,7 +113,7 @@ async def test_ten_thousand_process_events_are_read_in_pages_below_the_limit(sto
     turn = await store.new_turn()
     batch_id, tasks = await delegate(turn, 2)
     for first in range(0, 10_000, 400):
-        await turn.append(*steps(batch_id, tasks[first // 400 % 2].task_id, first, 400))
+        await turn.append(*steps(turn, batch_id, tasks[first // 400 % 2].task_id, first, 400))
     result_id = await finish(turn, batch_id, tasks, "all of it")
 
     pages = await tree(store, turn.session_id)
@@ -136,7 +145,7 @@ async def test_ten_thousand_process_events_are_read_in_pages_below_the_limit(sto
 async def test_entries_of_a_large_batch_fit_a_message_and_the_whole_is_read_by_task(store: Store, count: int) -> None:
     turn = await store.new_turn()
     batch_id, tasks = await delegate(turn, count, context="c" * 20_000)
-    await turn.append(*steps(batch_id, tasks[0].task_id, 0, 300))
+    await turn.append(*steps(turn, batch_id, tasks[0].task_id, 0, 300))
     output = "é" * 40_000
     await finish(turn, batch_id, tasks, output)
     pages = await tree(store, turn.session_id)
@@ -203,3 +212,57 @@ async def test_a_transcript_that_is_written_anew_loses_what_stood_behind(store: 
     )
     listed = await store.sessions.ListSubagentEntries(request, metadata=metadata())
     assert [entry.message.parts[0].text.text for entry in listed.entries] == ["third 0", "third 1", "third 2"]
+
+
+async def test_steps_of_one_write_are_events_of_their_own_and_the_last_one_has_the_result(store: Store) -> None:
+    turn = await store.new_turn()
+    batch_id, [task, _] = await delegate(turn, 2)
+    counts, usage = s.SubagentCounts(total=2, running=1, queued=1), Usage(input_tokens=7)
+    told: dict[str, Any] = {"counts": counts, "usage": usage}
+    task.state = s.SUBAGENT_TASK_STATE_COMPLETED
+    result = s.SubagentFinalResult(final_output="done")
+    response = await turn.append(
+        row(turn, batch_id, task, result=result),
+        *steps(turn, batch_id, task.task_id, 0, 3, **told, ended=True),
+        j.Write(subagent_steps=_told(turn, batch_id, task.task_id, told)),
+    )
+    events = [event.subagent_event for event in response.events]
+
+    assert [event.process_event.call_id for event in events] == ["c0", "c1", "c2", ""]
+    assert [event.HasField("result") for event in events] == [False, False, True, False]
+    assert [event.HasField("process_event") for event in events] == [True, True, True, False]
+    assert all((event.counts, event.usage) == (counts, usage) for event in events)
+    assert all(event.item.state == task.state for event in events)
+    assert {(event.entry_id, event.turn_id, event.task_id) for event in response.events} == {
+        (turn.anchor_id, turn.begun.turn_id, task.task_id)
+    }
+    replayed = await store.replay(turn.session_id, after_seq=response.events[0].seq - 1)
+    assert [event.subagent_event.process_event for event in replayed] == [event.process_event for event in events]
+    assert [event.subagent_event.HasField("result") for event in replayed] == [False, False, True, False]
+    assert [event.task_id for event in replayed] == [task.task_id] * 4
+
+
+async def test_steps_that_are_too_many_or_have_no_place_are_refused(store: Store) -> None:
+    turn = await store.new_turn()
+    batch_id, [task] = await delegate(turn, 1)
+    many = steps(turn, batch_id, task.task_id, 0, 100)
+    many[0].subagent_steps.process_events.add()
+    nowhere = steps(turn, batch_id, task.task_id, 0, 1)
+    nowhere[0].subagent_steps.first_n = -1
+    nameless = steps(turn, batch_id, task.task_id, 0, 1)
+    nameless[0].subagent_steps.task_id = "no id"
+    for wrong, field in ((many, "process_events"), (nowhere, "first_n"), (nameless, "task_id")):
+        async with refused(Reason.REASON_INVALID_FIELD) as found:
+            await turn.append(*wrong)
+        assert found[0].violations[0][0] == f"writes[0].subagent_steps.{field}"
+
+
+def _told(turn: Turn, batch_id: str, task_id: str, told: dict[str, Any]) -> j.SubagentStepsWrite:
+    return j.SubagentStepsWrite(
+        parent_entry_id=turn.anchor_id,
+        turn_id=turn.begun.turn_id,
+        batch_entry_id=batch_id,
+        task_id=task_id,
+        first_n=3,
+        **told,
+    )

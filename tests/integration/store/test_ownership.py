@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import subagent_pb2 as s
 from netaclaw.store.v1 import journal_service_pb2 as j
@@ -17,6 +19,7 @@ from tests.integration.store.driver import (
     Turn,
     append,
     entry_write,
+    metadata,
     refused,
     running_store,
 )
@@ -150,3 +153,14 @@ async def test_get_owner_names_the_owner_and_its_open_tasks(store: Store) -> Non
     request.owner_id = "bob"
     async with refused(Reason.REASON_SESSION_NOT_FOUND):
         await store.journal.GetOwner(request)
+
+
+async def test_a_claim_makes_no_agent_that_the_turn_does_not_need(store: Store) -> None:
+    await store.beat(OTHER)
+    made = await store.agents.CreateAgent(CreateAgentRequest(agent=Agent(name="worker")), metadata=metadata())
+    turn = await store.new_turn(agent_id=made.agent.agent_id)
+    await _kill(store, INSTANCE)
+    [claimed] = (await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=OTHER))).turns
+    assert (claimed.turn_id, claimed.agent.name) == (turn.begun.turn_id, "worker")
+    assert list(claimed.presets) == list(turn.begun.presets)
+    assert [row["name"] for row in await store.query("SELECT name FROM agent")] == ["worker"]

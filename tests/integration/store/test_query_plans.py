@@ -78,3 +78,9 @@ async def test_each_step_of_a_path_probes_the_primary_key(postgres_url: str) -> 
         step = plans[name].split("Recursive Union")[1]
         probe = r"Index Cond: \(\(session_id = \$\d+\) AND \(entry_id = p\w*\.parent_entry_id\)\)"
         assert re.search(probe, step), plans[name]
+
+
+async def test_questions_are_found_without_the_rest_of_the_tree(postgres_url: str) -> None:
+    plans = await _plans(postgres_url)
+    assert "entry_question" in plans["question_ids"]
+    assert "session_compacting" in plans["orphaned_compactions"]

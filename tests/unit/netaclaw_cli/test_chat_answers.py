@@ -31,7 +31,7 @@ class Asked:
 
 def session(*questions: tuple[str, ClarifyState, list[str]]) -> tuple[ChatSession, Asked]:
     asked = Asked()
-    chat = ChatSession(asked, "", lambda text: None)  # type: ignore[arg-type]  # as much of a client as it needs
+    chat = ChatSession(asked, "", lambda text: None, lambda line: None)  # type: ignore[arg-type]  # as much of a client as it needs
     chat.view.session_id = "s"
     for request_id, state, choices in questions:
         body = ClarifyBody(request_id=request_id, state=state, choices=choices)

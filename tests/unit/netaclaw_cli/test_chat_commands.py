@@ -17,6 +17,8 @@ from netaclaw_cli.chat_commands import HELP, Command, named, parse
         ("/compact keep the names", Command("compact", "keep the names")),
         ("/tree", Command("tree")),
         ("/switch ab12", Command("switch", target="ab12")),
+        ("/summarize ab12", Command("summarize", target="ab12")),
+        ("/summarize ab12 the  colours", Command("summarize", "the  colours", "ab12")),
         ("/fork", Command("fork")),
         ("/fork ab12", Command("fork", target="ab12")),
         ("/think high", Command("think", "high")),
@@ -41,6 +43,7 @@ def test_a_line_is_taken_apart(line: str, command: Command | None) -> None:
         ("/switch", "one id"),
         ("/switch a b", "one id"),
         ("/cancel a b", "one id"),
+        ("/summarize", "one id and a text or nothing"),
         ("/steer t1", "a task and a text"),
         ("/think hard", "off, low, medium or high"),
         ("/queue", "a text"),
@@ -55,7 +58,20 @@ def test_what_cannot_be_done_is_said(line: str, why: str) -> None:
 
 
 def test_help_names_every_command() -> None:
-    for word in ("compact", "tree", "switch", "fork", "think", "queue", "cancel", "steer", "answer", "usage", "quit"):
+    for word in (
+        "compact",
+        "tree",
+        "switch",
+        "summarize",
+        "fork",
+        "think",
+        "queue",
+        "cancel",
+        "steer",
+        "answer",
+        "usage",
+        "quit",
+    ):
         assert f"/{word}" in HELP
         assert (parse(f"/{word}") or parse(f"/{word} x")) is not None
 

@@ -90,11 +90,18 @@ def test_a_recorded_delegation_shows_its_calls_its_tasks_the_answer_and_what_it_
         (
             ChatEvent(
                 clarify_request=e.ClarifyRequest(
-                    entry=question(approval=ToolCallPart(tool_name="run_shell", arguments_json='{"a": 1}'), task_id="t")
+                    entry=question(
+                        approval=ToolCallPart(tool_name="run_shell", arguments_json='{"a": 1}'),
+                        choices=["allow", "deny", "always"],
+                        agent_name="worker",
+                        task_id="t",
+                    )
                 )
             ),
-            '? may a subagent call run_shell {"a": 1}\n  allow, deny or always (in this session)\n',
+            '? may worker in a subagent call run_shell {"a": 1}\n'
+            "  1  allow\n  2  deny\n  3  always (in this session)\n",
         ),
+        (ChatEvent(todo_update=e.TodoUpdate()), "  (the todo list is empty now)\n"),
     ],
 )
 def test_an_event_is_shown_in_words(event: ChatEvent, lines: str) -> None:

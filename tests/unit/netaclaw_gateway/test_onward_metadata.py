@@ -7,8 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from netaclaw_chassis import calls
+from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import is_id
 from netaclaw_gateway.onward import onward_metadata as made
+from netaclaw_gateway.onward import onward_timeout
 
 
 def onward_metadata(received: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, str | bytes], ...]:
@@ -35,6 +37,28 @@ def test_ordinary_and_binary_metadata_passes_with_repeats_in_order() -> None:
     ]
     onward = [pair for pair in onward_metadata(inbound) if not pair[0].startswith("netaclaw-")]
     assert onward == inbound
+
+
+@pytest.mark.parametrize("value", ["ключ", "a\nb", "a\0b", "\xff", "\x7f"])
+def test_a_value_that_grpc_cannot_carry_is_left_out_and_the_call_goes_on(value: str) -> None:
+    inbound: list[tuple[str, str | bytes]] = [("tag", value), ("tracestate", value), ("tag", "x"), ("tag", "")]
+    onward = [pair for pair in onward_metadata(inbound) if not pair[0].startswith("netaclaw-")]
+    assert onward == [("tag", "x"), ("tag", "")]
+
+
+@pytest.mark.parametrize("pairs", [[("tag", "x" * 6200)], [("blob-bin", b"x" * 6200)], [("k", "v")] * 200])
+def test_more_metadata_than_an_upstream_takes_is_refused_by_name(pairs: list[tuple[str, str | bytes]]) -> None:
+    with pytest.raises(NetaclawError) as caught:
+        onward_metadata(pairs)
+    assert (caught.value.reason_name, caught.value.metadata) == ("MESSAGE_TOO_LARGE", {"limit": "metadata_bytes"})
+    onward_metadata(pairs[: len(pairs) // 2])
+
+
+@pytest.mark.parametrize(
+    ("left", "onward"), [(None, None), (3.5, 3.5), (0.0, 0.0), (-2.0, 0.0), (1e9, None), (float("inf"), None)]
+)
+def test_a_deadline_beyond_every_clock_is_none_and_a_past_one_is_now(left: float | None, onward: float | None) -> None:
+    assert onward_timeout(left) == onward
 
 
 def test_a_sane_request_id_is_kept() -> None:

@@ -36,8 +36,8 @@ class Sessions:
     def __init__(self) -> None:
         self.live: list[Any] = []
 
-    def owned(self) -> list[Any]:
-        return self.live
+    def running_turns(self, owner_id: str) -> int:
+        return sum(1 for each in self.live if each.owner_id == owner_id and each.busy)
 
     def get(self, session_id: str, owner_id: str) -> Any:
         return next((each for each in self.live if each.session_id == session_id), None)

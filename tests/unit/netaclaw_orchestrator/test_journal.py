@@ -7,17 +7,13 @@ from typing import Any
 
 import pytest
 
-from netaclaw.session.v1.entry_pb2 import Message
-from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.store.v1.journal_service_pb2 import (
     AppendRequest,
     AppendResponse,
     LeafWrite,
-    SubagentEntryWrite,
-    SubagentTaskWrite,
     Write,
 )
-from netaclaw_orchestrator.journal import JournalWriter
+from netaclaw_orchestrator.journal import MAX_BATCH_WRITES, JournalWriter, Row
 from netaclaw_orchestrator.publisher import Publisher
 
 
@@ -53,14 +49,6 @@ def leaf(name: str) -> Write:
     return Write(leaf=LeafWrite(leaf_entry_id=name))
 
 
-def task(task_id: str, activity: str) -> Write:
-    return Write(subagent_task=SubagentTaskWrite(task=SubagentTask(task_id=task_id, activity=activity)))
-
-
-def message(task_id: str, n: int, entry_id: str) -> Write:
-    return Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, message=Message(entry_id=entry_id)))
-
-
 @pytest.mark.parametrize("posted", [True, False])
 async def test_a_waiter_that_is_cancelled_takes_nothing_back_and_stops_nothing(posted: bool) -> None:
     store = Store()
@@ -84,21 +72,36 @@ async def test_a_waiter_that_is_cancelled_takes_nothing_back_and_stops_nothing(p
     await journal.close()
 
 
-async def test_of_a_row_that_is_written_again_in_one_append_the_last_version_is_sent() -> None:
+async def test_a_row_goes_once_as_it_stands_when_its_append_is_sent() -> None:
+    store = Store()
+    journal = writer(store)
+    state = "queued"
+    rows = [Row(lambda: leaf(state)) for _ in range(2)]
+    journal.post(leaf("in flight"))
+    await store.asked.wait()
+    state = "posted"
+    first = journal.post(leaf("one"), rows=rows[:1])
+    second = journal.post(leaf("two"), rows=rows)
+    state = "sent"
+    store.opened.set()
+    await first
+    await second
+
+    assert [write.leaf.leaf_entry_id for write in store.requests[1].writes] == ["sent", "one", "sent", "two"]
+    assert all(row.sent for row in rows)
+    await journal.close()
+
+
+async def test_appends_that_do_not_fit_into_one_message_keep_their_order_and_their_rows() -> None:
     store = Store()
     journal = writer(store)
     store.opened.set()
-    journal.post(task("a", "1"), leaf("x"))
-    journal.post(task("b", "1"), message("a", 0, "old"), message("a", 1, "other"))
-    await journal.append(task("a", "2"), message("a", 0, "new"), message("b", 0, "b's"))
+    row = Row(lambda: leaf("row"))
+    journal.post(*(leaf(str(number)) for number in range(MAX_BATCH_WRITES)))
+    journal.post(rows=[row])
+    await journal.post(rows=[row])
+    await journal.append(leaf("last"))
 
-    [request] = store.requests
-    assert list(request.writes) == [
-        leaf("x"),
-        task("b", "1"),
-        message("a", 1, "other"),
-        task("a", "2"),
-        message("a", 0, "new"),
-        message("b", 0, "b's"),
-    ]
+    assert [len(request.writes) for request in store.requests] == [MAX_BATCH_WRITES, 1, 1]
+    assert [request.append_no for request in store.requests] == [1, 2, 3]
     await journal.close()

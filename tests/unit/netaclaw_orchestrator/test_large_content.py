@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, Part, TextPart, ThinkingPart, ToolCallPart, ToolResult
+from netaclaw_agent.models.assembler import MAX_CALLS
 from netaclaw_orchestrator.anchor import AnchorEntry
+from netaclaw_orchestrator.answer import MAX_CALLS_BYTES
 from netaclaw_orchestrator.large_content import INLINE_BYTES, PIECE_BYTES, at_rest, pieces, set_aside
 
 KIB = 1024
@@ -73,6 +75,18 @@ def test_an_entry_that_is_full_takes_further_results_as_previews_and_leaves_the_
     assert [bool(call_result(shown[-1], n).content_id) for n in range(40)] == [False] * 10 + [True] * 30
     assert shown[-1].ByteSize() <= 896 * KIB
     assert {len(part.tool_call.result.content) for part in parts} == {62 * KIB}
+
+
+def test_an_entry_with_as_many_calls_as_there_may_be_fits_into_one_message() -> None:
+    anchor = AnchorEntry(_entry())
+    for n in range(MAX_CALLS):
+        call = ToolCallPart(call_id=f"c{n}", arguments_json="a" * (MAX_CALLS_BYTES // MAX_CALLS))
+        anchor.entry.assistant.parts.append(Part(tool_call=call))
+    for n in range(MAX_CALLS):
+        anchor.call(f"c{n}").result.content = "x" * 3 * KIB
+        *_, last = anchor.writes(quiet=True)
+    assert last.ByteSize() <= 960 * KIB
+    assert {len(part.tool_call.result.content) for part in anchor.entry.assistant.parts} == {3 * KIB}
 
 
 def test_results_left_by_a_dead_owner_stay_where_they_were_shown() -> None:

@@ -614,7 +614,8 @@ type ProcessEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Output only. The task; empty for a tool of the main agent.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Output only. run_start, tool_call, tool_result, proxy_tool_call, run_end, run_error; stage for tools and skills.
+	// Output only. run_start, tool_call, tool_result, proxy_tool_call, compaction (content: the summary of the earlier part,
+	// or why there is none), run_end, run_error; stage for tools and skills.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// Output only. The tool call it belongs to.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`

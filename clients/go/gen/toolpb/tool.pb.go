@@ -558,7 +558,7 @@ type ToolDiagnostic struct {
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// Output only. What is the case.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Output only. What an operator or author can change.
+	// Output only. What an operator or author can change; empty where it is so by design.
 	Fix           string `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

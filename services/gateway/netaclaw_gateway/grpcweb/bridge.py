@@ -22,7 +22,7 @@ from netaclaw_gateway.grpcweb.metadata import Header, from_headers, timeout_of
 from netaclaw_gateway.grpcweb.reply import ClientGone, Reply, Send
 from netaclaw_gateway.health import Health
 from netaclaw_gateway.identity import Gate
-from netaclaw_gateway.onward import onward_metadata
+from netaclaw_gateway.onward import onward_metadata, onward_timeout
 from netaclaw_gateway.origins import OriginPolicy, preflight, shared_with
 from netaclaw_gateway.upstreams import Routes, Upstream, shutting_down, unreachable
 
@@ -78,7 +78,7 @@ class WebBridge:
         elif method == "OPTIONS":
             await _answer(send, 204, "", preflight(origin) if origin else [(b"allow", b"POST, OPTIONS")])
         elif method != "POST":
-            of_a_service = scope["path"].split("/")[1] in self._routes.names
+            of_a_service = scope["path"].lstrip("/").partition("/")[0] in self._routes.names
             if self._pages is None or method not in ("GET", "HEAD") or of_a_service:
                 await _answer(send, 405, "calls are made with POST", [(b"allow", b"POST, OPTIONS")])
             else:
@@ -104,7 +104,7 @@ class WebBridge:
             caller = await self._gate.admit(credential, (scope.get("client") or ("",))[0])
             message = await _message(receive, text=text)
             start: Any = upstream.channel.unary_stream(method)
-            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
+            left = onward_timeout(None if timeout is None else timeout - (time.monotonic() - started))
             call: Call = start(message, timeout=left, metadata=onward_metadata(received, caller.metadata()))
             seen.end(await self._pass_on(upstream, call, receive, reply))
         except ClientGone:

@@ -19,6 +19,7 @@ from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.child import Child
 from netaclaw_orchestrator.delegation.outcome import ENDED, ChildOutcome, LeftBehind, ended_early, settle
 from netaclaw_orchestrator.delegation.report import evidence, final_result, report_text
+from netaclaw_orchestrator.delegation.run_call import RunCalls
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
 
 
@@ -51,8 +52,10 @@ class Batch:
         self._journal = BatchJournal(scope, call.call_id, self._tasks, entry_id=entry_id, title=title, steps=steps)
         self._ended: set[str] = set()
         self._finished: asyncio.Future[None] | None = None
+        self._runs = RunCalls(scope.runner, scope.owner_id)
         self._children = {
-            task.task_id: Child(self._journal, scope, plan, task) for task, plan in zip(self._tasks, plans, strict=True)
+            task.task_id: Child(self._journal, scope, plan, task, self._runs)
+            for task, plan in zip(self._tasks, plans, strict=True)
         }
         if left_behind is not None:
             self._recover(left_behind)
@@ -75,6 +78,8 @@ class Batch:
             await asyncio.wait(running)
             await self._finish()
             raise
+        finally:
+            await self._runs.close()
         await self._finish()
         return ToolResult(content=report_text(self._tasks, self._report_bytes))
 
@@ -117,7 +122,7 @@ class Batch:
         settle(task, outcome)
         self._budget.end(task)
         written = self._journal.report(
-            task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome)
+            task, [outcome.event], result=final_result(outcome), evidence=evidence(task, outcome)
         )
         for request_id in child.unread:
             written = self._journal.receipt(task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
@@ -165,7 +170,7 @@ async def give_up(scope: BatchScope, call_id: str, left_behind: LeftBehind, erro
         )
         outcome = ChildOutcome(ended_early(state, error), steps.calls)
         settle(task, outcome)
-        journal.report(task, outcome.event, result=final_result(outcome), evidence=evidence(task, outcome))
+        journal.report(task, [outcome.event], result=final_result(outcome), evidence=evidence(task, outcome))
     if not left_behind.result_written:
         await journal.finish()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from netaclaw.chat.v1.event_pb2 import (
     ChatEvent,
     ReceiptState,
     SteerReceipt,
-    SubagentEvent,
     SubagentRunCompleted,
     SubagentRunStarted,
 )
@@ -32,7 +32,6 @@ from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import (
     EntryWrite,
     EventWrite,
-    ProcessEventWrite,
     SubagentEntryWrite,
     SubagentTaskWrite,
     Write,
@@ -40,13 +39,17 @@ from netaclaw.store.v1.journal_service_pb2 import (
 from netaclaw_agent.usage import add_usage
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.budget import BatchBudget
-from netaclaw_orchestrator.journal import JournalWriter
+from netaclaw_orchestrator.delegation.fitting import check_begin, fit_end
+from netaclaw_orchestrator.journal import JournalWriter, Row
 from netaclaw_orchestrator.publisher import Publisher
 from netaclaw_orchestrator.questions import Questions
 from netaclaw_orchestrator.tool_host import ToolHost
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceAsyncStub
+
+MAX_STEPS = 100
+"""Steps in one write."""
 
 _COUNTED = {
     state: SubagentTaskState.Name(state).removeprefix("SUBAGENT_TASK_STATE_").lower()
@@ -72,6 +75,8 @@ class BatchScope:
     host: ToolHost
     questions: Questions
     budget: BatchBudget
+    anchor_bytes: Callable[[], int]
+    """Size of the anchor's entry as it is written."""
     attach: Callable[[str, str], Write]
     """(batch entry id, call id) → the write that puts the batch reference into the anchor."""
     on_spent: Callable[[], None]
@@ -100,9 +105,13 @@ class BatchJournal:
         self.counts = SubagentCounts(total=len(tasks))
         self.usage = Usage()
         """Sum over the tasks so far."""
+        self._rows: dict[tuple[str, int], Row] = {}
+        self._messages: dict[tuple[str, int], Message] = {}
+        """Each in its newest version."""
+        self._left: dict[str, tuple[SubagentFinalResult, Sequence[EvidenceSummary]]] = {}
         self._counted: dict[str, tuple[int, Usage]] = {}
         for task in tasks:
-            self._count(task)
+            self.count(task)
 
     @property
     def lost(self) -> bool:
@@ -110,7 +119,7 @@ class BatchJournal:
         return self._scope.writer.failed
 
     async def begin(self, tasks: Sequence[SubagentTask]) -> None:
-        """Commit the batch with its tasks: before this, nobody hears of it."""
+        """Commit the batch with its tasks: nobody hears of it before. Raises ToolError when they are too large."""
         header = SubagentBatch(
             parent_entry_id=self._scope.entry_id,
             batch_entry_id=self.entry_id,
@@ -120,48 +129,50 @@ class BatchJournal:
         entry = self._entry(self.entry_id, EntryKind.ENTRY_KIND_SUBAGENT_BATCH, EntryState.ENTRY_STATE_STREAMING)
         entry.subagent_batch.CopyFrom(SubagentBatchBody(batch=header))
         started = self._event(subagent_run_started=SubagentRunStarted(batch=self._reference()))
-        await self._scope.writer.append(
-            Write(entry=EntryWrite(entry=entry)),
-            self._scope.attach(self.entry_id, self._call_id),
-            *(self._row(task) for task in tasks),
-            Write(event=EventWrite(event=started)),
-        )
+        rows = [Write(entry=EntryWrite(entry=entry)), *(self._row(task) for task in tasks)]
+        check_begin(rows, self._scope.anchor_bytes())
+        attached = self._scope.attach(self.entry_id, self._call_id)
+        await self._scope.writer.append(*rows, attached, Write(event=EventWrite(event=started)))
 
     def report(
         self,
         task: SubagentTask,
-        step: ProcessEvent | None = None,
+        steps: Sequence[ProcessEvent] = (),
+        messages: Sequence[Row] = (),
         *,
         result: SubagentFinalResult | None = None,
         evidence: Sequence[EvidenceSummary] = (),
     ) -> asyncio.Future[None]:
-        """Commit and publish a task's new state, with the step that led to it and what it left behind.
+        """Commit and publish a task's new state, with the steps and messages that led to it and what it left behind.
 
         Returns at once; the future is done when it is committed.
         """
-        self._count(task)
-        writes = [self._row(task, result, evidence)]
-        if step is not None:
-            step.task_id = task.task_id
-            step.time.GetCurrentTime()
-            place = ProcessEventWrite(batch_entry_id=self.entry_id, n=self._steps, process_event=step)
-            self._steps += 1
-            writes.append(Write(process_event=place))
-        change = SubagentEvent(
-            batch_entry_id=self.entry_id,
-            item=SubagentTask(task_id=task.task_id),
-            counts=self.counts,
-            usage=self.usage,
-            process_event=step,
-            result=SubagentFinalResult() if result is not None else None,
-        )
-        writes.append(Write(event=EventWrite(event=self._event(task.task_id, subagent_event=change))))
-        return self._scope.writer.post(*writes)
+        self.count(task)
+        if result is not None:
+            fit_end(task, result)
+            self._left[task.task_id] = result, evidence
+        row = self._waiting((task.task_id, -1), lambda: self._row(task, *self._left.get(task.task_id, (None, ()))))
+        writes = []
+        for start in range(0, len(steps) or 1, MAX_STEPS):
+            some = steps[start : start + MAX_STEPS]
+            ended = result is not None and start + MAX_STEPS >= len(steps)
+            writes.append(self._told(task.task_id, some, ended=ended))
+        return self._scope.writer.post(*writes, rows=[*messages, row])
 
-    def record(self, task_id: str, n: int, message: Message, *, is_last: bool) -> asyncio.Future[None]:
-        """Commit a message of a child's transcript; `is_last` drops what stands behind it."""
-        written = SubagentEntryWrite(task_id=task_id, n=n, message=message, is_last=is_last)
-        return self._scope.writer.post(Write(subagent_entry=written))
+    def record(self, rows: Sequence[Row]) -> asyncio.Future[None]:
+        """Commit messages of a child's transcript that nothing is to be told of."""
+        return self._scope.writer.post(rows=rows)
+
+    def message(self, task_id: str, n: int, message: Message, *, is_last: bool) -> Row:
+        """A message of a child's transcript, to be recorded or reported; `is_last` drops what stands behind it."""
+        self._messages[task_id, n] = message
+
+        def make() -> Write:
+            write = Write(subagent_entry=SubagentEntryWrite(task_id=task_id, n=n, is_last=is_last))
+            write.subagent_entry.message.CopyFrom(self._messages[task_id, n])
+            return write
+
+        return self._waiting((task_id, n), make)
 
     def receipt(self, task_id: str, request_id: str, state: ReceiptState) -> asyncio.Future[None]:
         """Commit and publish what became of a message to a child."""
@@ -183,8 +194,31 @@ class BatchJournal:
             Write(event=EventWrite(event=self._event(subagent_run_completed=completed))),
         )
 
-    def _count(self, task: SubagentTask) -> None:
-        """Bring counts and sum up to date with one task."""
+    def _told(self, task_id: str, steps: Sequence[ProcessEvent], *, ended: bool) -> Write:
+        write = Write()
+        told = write.subagent_steps
+        told.parent_entry_id, told.turn_id = self._scope.entry_id, self._scope.turn_id
+        told.batch_entry_id, told.task_id, told.first_n = self.entry_id, task_id, self._steps
+        told.counts.CopyFrom(self.counts)
+        told.usage.CopyFrom(self.usage)
+        told.ended = ended
+        self._steps += len(steps)
+        now = time.time_ns()
+        for step in steps:
+            step.task_id = task_id
+            step.time.seconds, step.time.nanos = divmod(now, 10**9)
+            told.process_events.append(step)
+        return write
+
+    def _waiting(self, key: tuple[str, int], make: Callable[[], Write]) -> Row:
+        """The row of a task, or of a message of its transcript, that waits to be written; a new one unless one does."""
+        row = self._rows.get(key)
+        if row is None or row.sent:
+            row = self._rows[key] = Row(make)
+        return row
+
+    def count(self, task: SubagentTask) -> None:
+        """Bring counts and sum up to date with one task, before it is reported."""
         state, spent = self._counted.get(task.task_id, (0, Usage()))
         if task.state != state:
             for each, by in ((state, -1), (task.state, 1)):
@@ -225,9 +259,8 @@ class BatchJournal:
     def _row(
         self, task: SubagentTask, result: SubagentFinalResult | None = None, evidence: Sequence[EvidenceSummary] = ()
     ) -> Write:
-        return Write(
+        write = Write(
             subagent_task=SubagentTaskWrite(
-                task=task,
                 parent_entry_id=self._scope.entry_id,
                 tool_call_id=self._call_id,
                 parent_agent_id=self._scope.agent.agent_id,
@@ -236,3 +269,5 @@ class BatchJournal:
                 evidence_summaries=evidence,
             )
         )
+        write.subagent_task.task.CopyFrom(task)
+        return write

@@ -16,6 +16,9 @@ Report = Callable[[ProcessEvent], None]
 
 _EFFECTFUL = frozenset(tool.tool_name for tool in KNOWN_TOOLS if tool.effect == ToolEffect.TOOL_EFFECT_EFFECTFUL)
 _LOCAL, _PROXIED = "tool_call", "proxy_tool_call"
+_RUNNING = ToolCallState.TOOL_CALL_STATE_RUNNING
+_COMPLETED = ToolCallState.TOOL_CALL_STATE_COMPLETED
+_FAILED = ToolCallState.TOOL_CALL_STATE_FAILED
 
 
 class CallSteps:
@@ -67,8 +70,7 @@ class CallSteps:
         if part is None or part.HasField("result"):
             return
         part.result.CopyFrom(result)
-        failed = ToolCallState.TOOL_CALL_STATE_FAILED
-        part.state = failed if result.is_error else ToolCallState.TOOL_CALL_STATE_COMPLETED
+        part.state = _FAILED if result.is_error else _COMPLETED
         self._task.activity = ""
         step = ProcessEvent(
             type="tool_result",
@@ -91,7 +93,7 @@ class CallSteps:
             call_id=call.call_id,
             tool_name=call.tool_name,
             arguments_json=call.arguments_json,
-            state=ToolCallState.TOOL_CALL_STATE_RUNNING,
+            state=_RUNNING,
         )
         self._calls[call.call_id] = part
         if known is not None:  # told again to a new owner

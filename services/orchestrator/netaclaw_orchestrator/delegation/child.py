@@ -8,12 +8,9 @@ them is not written twice, and every model call is counted once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import grpc
 
 from netaclaw.chat.v1.event_pb2 import (
     AssistantStreamEnd,
@@ -22,6 +19,7 @@ from netaclaw.chat.v1.event_pb2 import (
     ReceiptState,
     ToolResultStreamed,
 )
+from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import ToolResult
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.envelope_pb2 import (
@@ -35,25 +33,24 @@ from netaclaw.subagent.v1.envelope_pb2 import (
 )
 from netaclaw.subagent.v1.envelope_pb2 import ToolCall as ToolCallLine
 from netaclaw.subagent.v1.runner_service_pb2 import (
-    AttachRequest,
-    AttachResponse,
     AttachTarget,
+    RunAttached,
     RunCommand,
+    RunCompaction,
     RunEnded,
     RunEvent,
-    RunRequest,
-    RunResponse,
     WorkerStarted,
 )
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.usage import add_usage
-from netaclaw_chassis import calls
-from netaclaw_chassis.errors import from_rpc
 from netaclaw_orchestrator.delegation.budget import Allowance, BatchSpent
 from netaclaw_orchestrator.delegation.call_steps import CallSteps
 from netaclaw_orchestrator.delegation.outcome import ChildOutcome, ended_early
 from netaclaw_orchestrator.delegation.proxied import ProxiedCalls
+from netaclaw_orchestrator.delegation.report import preview
+from netaclaw_orchestrator.delegation.run_call import NotFollowed, RunCalls, RunFeed
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
+from netaclaw_orchestrator.journal import Row
 
 if TYPE_CHECKING:  # a batch makes its children
     from netaclaw_orchestrator.delegation.batch_journal import BatchJournal, BatchScope
@@ -66,30 +63,37 @@ GONE_TIMEOUT_S = 10.0
 
 LIVE = frozenset({"stream_start", "stream_delta", "usage", "tool_output"})
 """Shown at once, and so not before the steps that came earlier are committed. The steps wait for none of each other."""
+COMPACTION = "compaction"
+"""Type of the step that tells of one."""
 MAX_UNWRITTEN = 64
 """Steps of one child that wait for their commit; then its stream is not read on."""
-
-RunCall = grpc.aio.StreamStreamCall[RunRequest, RunResponse]
-AttachCall = grpc.aio.StreamStreamCall[AttachRequest, AttachResponse]
 
 
 class Child:
     """Runs one task of a batch."""
 
-    def __init__(self, journal: BatchJournal, scope: BatchScope, plan: ChildPlan, task: SubagentTask) -> None:
+    def __init__(
+        self, journal: BatchJournal, scope: BatchScope, plan: ChildPlan, task: SubagentTask, runs: RunCalls
+    ) -> None:
         self._journal = journal
+        self._runs = runs
         self._scope = scope
         self._plan = plan
         self.task = task
         self._steps = CallSteps(task, self._report)
-        self._stream: RunCall | AttachCall | None = None
-        self._request: Callable[[RunCommand], RunRequest | AttachRequest] = lambda command: RunRequest(command=command)
-        self._writing = asyncio.Lock()
+        self._feed: RunFeed | None = None
         self._ended: RunEnded | None = None
         self._left_behind = False
+        self._untold = 0
+        self._fresh: list[ProcessEvent] = []
+        self._messages: dict[int, Row] = {}
+        self._changed = False
+        """There is something to report that is not posted yet."""
         self._unwritten: list[asyncio.Future[None]] = []
         self._output_bytes: dict[str, int] = {}
         self._attempt = 0
+        self._compactions = 0
+        """How many of the run's are written."""
         self.unread: dict[str, None] = {}
         """Messages sent to it that it has not taken yet, by request id, in order."""
         self.gone = asyncio.Event()
@@ -99,19 +103,21 @@ class Child:
             plan,
             task,
             self._steps,
-            report=self._report,
+            report=self._report_now,
             written=self._steps_written,
             command=self._command,
+            shown=self._show_output,
         )
 
     @property
     def started(self) -> bool:
         """Whether it has left the queue."""
-        return self._stream is not None
+        return self._feed is not None
 
     def recover(self, steps: Sequence[ProcessEvent]) -> None:
         """Take over from a dead owner, given all steps of the task that it had committed."""
         self._left_behind = True
+        self._compactions = sum(step.type == COMPACTION for step in steps)
         self._steps.recover(steps, self._scope.questions.undecided(self.task.task_id))
 
     def note_written(self, done: asyncio.Future[None]) -> None:
@@ -139,7 +145,7 @@ class Child:
 
     async def cancel(self, reason: str) -> None:
         """Ask the runner to end it; a task that is still queued never starts."""
-        if self._stream is None:
+        if self._feed is None:
             if self._ended is None:
                 self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, reason)
             return
@@ -169,19 +175,15 @@ class Child:
     async def _run(self) -> None:
         try:
             if not self._left_behind:
-                await self._follow(await self._begin())
+                await self._follow(self._begin())
             elif not await self._attached() and self._ended is None:
                 await self._begin_again()
         except BatchSpent as spent:
             self._ended = ended_early(spent.state, str(spent))
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            self._lost(from_rpc(error) if isinstance(error, grpc.aio.AioRpcError) else error)
         finally:
-            if self._stream is not None:
-                self._stream.cancel()
+            if self._feed is not None:
+                self._feed.leave()
             await self._proxied.close()
-        if self._ended is None:
-            self._lost("the runner ended the run without a word")
 
     async def _attached(self) -> bool:
         """Go on with the run where its runner still holds it; False when it does not.
@@ -189,19 +191,12 @@ class Child:
         IN_DOUBT is one that has asked its dead owner for something that may have had effect and was not answered, and
         one that may have had effect and is held no more: neither is run on, or again, in silence.
         """
-        call = self._scope.runner.Attach(metadata=calls.outgoing(self._scope.owner_id))
-        self._stream = call
-        self._request = lambda command: AttachRequest(command=command)
-        target = AttachTarget(run_id=self.task.task_id, generation=self._scope.writer.generation)
-        try:
-            await self._write(AttachRequest(attach=target))
-            if self._steps.effect_in_flight:
-                await self._command(RunCommand(cancel=Cancel(reason="its owner died")))
-            await self._follow(call, told_again=True)
-        except grpc.aio.AioRpcError as error:
-            if from_rpc(error).code not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE):
-                raise
-        if self._steps.effect_in_flight or (self._ended is None and self._steps.effect_begun):
+        target = AttachTarget(generation=self._scope.writer.generation)
+        feed = self._runs.attach(self.task.task_id, target)
+        if self._steps.effect_in_flight:
+            await feed.tell(RunCommand(cancel=Cancel(reason="its owner died")))
+        held = await self._follow(feed)
+        if self._steps.effect_in_flight or (not held and self._steps.effect_begun):
             words = "its owner died after it had begun a call that may have had effect"
             partial = self._ended.partial_text or self._ended.final_output if self._ended is not None else ""
             self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_IN_DOUBT, words)
@@ -211,48 +206,63 @@ class Child:
     async def _begin_again(self) -> None:
         """Its runner has nothing of it any more: it runs from its beginning. What it did and cost stays known."""
         self.task.earlier_usage.CopyFrom(self.task.usage)
+        self._compactions = 0
         self._steps.end_lost()
         self._proxied.close_questions()
-        await self._follow(await self._begin())
+        await self._follow(self._begin())
 
-    async def _begin(self) -> RunCall:
+    def _begin(self) -> RunFeed:
         allowance = self._scope.budget.begin(self.task.task_id, self._plan.max_tool_rounds)
-        call = self._scope.runner.Run(metadata=calls.outgoing(self._scope.owner_id))
-        self._stream = call
-        self._request = lambda command: RunRequest(command=command)
-        await self._write(RunRequest(start=self._envelope(allowance)))
-        return call
+        return self._runs.start(self._envelope(allowance))
 
-    async def _follow(self, call: RunCall | AttachCall, *, told_again: bool = False) -> None:
-        """Apply the run's events; `told_again`: from its first one on, also those that an earlier owner has written."""
-        async for response in call:
-            if told_again:
-                told_again = False
-                self.task.usage.CopyFrom(self.task.earlier_usage)
-            for event in response.events:
-                await self._on(event)
-        await self._steps_written()
+    async def _follow(self, feed: RunFeed) -> bool:
+        """Apply the run's events to its end; False when its runner has no such run."""
+        self._feed = feed
+        try:
+            async for events in feed.batches():
+                for event in events:
+                    doing = self._on(event)
+                    if doing is not None:
+                        await doing
+                self._flush()
+        except NotFollowed as error:
+            if error.reason == Reason.REASON_NOT_FOUND:
+                return False
+            self._lost(error)
+        self._flush()  # goes with what is written of its end
+        return True
 
     def _report(self, step: ProcessEvent | None = None) -> None:
-        """Have the task's state and the step written."""
-        self._unwritten.append(self._journal.report(self.task, step))
+        """Have the task's state and the step written, together with those that came in the same message."""
+        if step is not None:
+            self._fresh.append(step)
+        self._changed = True
+
+    def _flush(self) -> None:
+        """Post what came since the last time, as one. Messages alone are told to nobody: nothing waits for them."""
+        messages = list(self._messages.values())
+        self._messages.clear()
+        if self._changed:
+            steps, self._fresh, self._changed = self._fresh, [], False
+            self._unwritten.append(self._journal.report(self.task, steps, messages))
+        elif messages:
+            self._journal.record(messages)
+
+    def _report_now(self) -> None:
+        self._report()
+        self._flush()
 
     async def _steps_written(self) -> None:
         """Wait until all steps so far are committed and published."""
+        self._flush()
         unwritten, self._unwritten = self._unwritten, []
         for each in unwritten:
             await each
 
     async def _command(self, command: RunCommand) -> None:
         """Tell the run something; a run that is over does not listen any more."""
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await self._write(self._request(command))
-
-    async def _write(self, request: RunRequest | AttachRequest) -> None:
-        assert self._stream is not None
-        stream: Any = self._stream  # each kind of stream takes its own kind of request
-        async with self._writing:  # a stream takes one write at a time
-            await stream.write(request)
+        if self._feed is not None:
+            await self._feed.tell(command)
 
     def _lost(self, error: object) -> None:
         if self._ended is None:
@@ -260,18 +270,31 @@ class Child:
                 SubagentTaskState.SUBAGENT_TASK_STATE_FAILED, f"the runner could not finish it: {error}"
             )
 
-    async def _on(self, event: RunEvent) -> None:
-        """Apply one event. The runner's order is kept; proxied calls run beside the stream."""
+    def _on(self, event: RunEvent) -> Awaitable[None] | None:
+        """Apply one event; what is answered is to be waited for. The runner's order is kept; proxied calls run beside
+        the stream."""
         kind = event.WhichOneof("event")
         if self._ended is not None or kind is None:
-            return
-        if kind in LIVE or len(self._unwritten) >= MAX_UNWRITTEN:
-            await self._steps_written()
+            return None
+        if (kind in LIVE and (self._changed or self._unwritten)) or len(self._unwritten) >= MAX_UNWRITTEN:
+            return self._on_written(kind, event)
+        return self._apply(kind, event)
+
+    async def _on_written(self, kind: str, event: RunEvent) -> None:
+        await self._steps_written()
+        doing = self._apply(kind, event)
+        if doing is not None:
+            await doing
+
+    def _apply(self, kind: str, event: RunEvent) -> Awaitable[None] | None:
         handler: Any = getattr(self, f"_on_{kind}", None)
-        if handler is not None:
-            done = handler(getattr(event, kind))
-            if isinstance(done, Awaitable):
-                await done
+        return None if handler is None else handler(getattr(event, kind))
+
+    def _on_attached(self, attached: RunAttached) -> None:
+        """From here on all is told again, also what an earlier owner has written; and counted from the beginning."""
+        self.task.usage.CopyFrom(self.task.earlier_usage)
+        add_usage(self.task.usage, attached.usage_before)
+        self._untold = attached.held_from_no - 1
 
     def _on_started(self, started: WorkerStarted) -> None:
         task = self.task
@@ -301,13 +324,20 @@ class Child:
         add_usage(self.task.usage, call.usage)
         self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
         self._report()
+        self._journal.count(self.task)
         self._scope.on_spent()
 
     def _on_message(self, transcript: Any) -> None:
         # The first message of a run drops what an earlier run of the task has written behind it.
-        first = transcript.n == len(self._plan.history)
-        written = self._journal.record(self.task.task_id, transcript.n, transcript.message, is_last=first)
-        self._unwritten.append(written)
+        n, first = transcript.n, transcript.n == len(self._plan.history)
+        self._messages[n] = self._journal.message(self.task.task_id, n, transcript.message, is_last=first)
+
+    def _on_compaction(self, made: RunCompaction) -> None:
+        if made.n <= self._compactions:
+            return  # known from an earlier owner
+        self._compactions = made.n
+        words = preview(made.error or made.summary)
+        self._report(ProcessEvent(type=COMPACTION, content=words, is_error=bool(made.error)))
 
     def _on_tool_call(self, call: ToolCallLine) -> None:
         self._steps.begin_local(call)
@@ -316,10 +346,12 @@ class Child:
         self._steps.end(result.call_id, ToolResult(content=result.content, is_error=result.is_error))
 
     def _on_tool_output(self, output: ToolOutput) -> None:
-        offset = self._output_bytes.get(output.call_id, 0)
-        self._output_bytes[output.call_id] = offset + len(output.text.encode())
-        shown = ToolResultStreamed(call_id=output.call_id, offset=offset, text=output.text)
-        self._live(tool_result_streamed=shown)
+        self._show_output(output.call_id, output.text)
+
+    def _show_output(self, call_id: str, text: str) -> None:
+        offset = self._output_bytes.get(call_id, 0)
+        self._output_bytes[call_id] = offset + len(text.encode())
+        self._live(tool_result_streamed=ToolResultStreamed(call_id=call_id, offset=offset, text=text))
 
     async def _on_proxy_tool_call(self, call: ProxyToolCall) -> None:
         await self._proxied.begin(call)
@@ -331,6 +363,8 @@ class Child:
 
     def _on_ended(self, ended: RunEnded) -> None:
         self._ended = ended
+        if self._untold:
+            ended.diagnostics.append(f"its first {self._untold} events were no longer held when it was taken over")
 
     def _live(self, **payload: object) -> None:
         self._scope.publisher.live(

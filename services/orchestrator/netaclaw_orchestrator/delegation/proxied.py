@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
@@ -12,7 +13,7 @@ from netaclaw.subagent.v1.envelope_pb2 import ProxyToolCall, ProxyToolResult
 from netaclaw.subagent.v1.runner_service_pb2 import Pause, RunCommand
 from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolManifest, ToolRoute, ToolRuntimeRoute
 from netaclaw_agent.policy import resolve, run_call
-from netaclaw_agent.tool import Handler
+from netaclaw_agent.tool import Handler, ToolBox
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_orchestrator.delegation.batch_journal import BatchScope
@@ -36,8 +37,10 @@ class ProxiedCalls:
         report: Callable[[], None],
         written: Callable[[], Awaitable[None]],
         command: Callable[[RunCommand], Awaitable[None]],
+        shown: Callable[[str, str], None],
     ) -> None:
-        """`report` has the task's state written, `written` waits for all steps so far, `command` tells the run."""
+        """`report` has the task's state written, `written` waits for all steps so far, `command` tells the run, `shown`
+        is told a call's id and a stretch of its output."""
         self._scope = scope
         self._agent = plan.agent
         self._task = task
@@ -45,9 +48,10 @@ class ProxiedCalls:
         self._report = report
         self._written = written
         self._command = command
+        self._shown = shown
         self._running: set[asyncio.Task[None]] = set()
         self._asking = 0
-        self._box = resolve(plan.policy, self._bind, KNOWN_TOOLS)
+        self._policy = plan.policy
 
     async def begin(self, call: ProxyToolCall) -> None:
         """Begin a call beside the run's other events. One that an earlier owner has answered is answered again."""
@@ -74,6 +78,10 @@ class ProxiedCalls:
         writer = self._scope.writer
         if not writer.sealed and (writes := self._scope.questions.close(self._task.task_id)):
             writer.post(*writes)
+
+    @cached_property
+    def _box(self) -> ToolBox:
+        return resolve(self._policy, self._bind, KNOWN_TOOLS)
 
     async def _run(self, part: ToolCallPart) -> None:
         try:
@@ -127,4 +135,7 @@ class ProxiedCalls:
     def _bind(self, manifest: ToolManifest, route: ToolRuntimeRoute) -> Handler | None:
         """Only proxied tools run here; a worker that asks for another one gets a refusal that it can read."""
         proxied = route.route == ToolRoute.TOOL_ROUTE_MAIN_PROCESS_PROXY
-        return self._scope.host.run if proxied and manifest.needs_workspace else None
+        return self._run_in_host if proxied and manifest.needs_workspace else None
+
+    async def _run_in_host(self, call: ToolCallPart) -> ToolResult:
+        return await self._scope.host.run(call, lambda text: self._shown(call.call_id, text))

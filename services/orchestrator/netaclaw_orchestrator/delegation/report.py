@@ -26,6 +26,8 @@ _OWN_MARK = re.compile(r"^(?=[ \t]*(#+[ \t]*Task \d|Task id:))", re.IGNORECASE |
 
 def preview(text: str) -> str:
     """The text, or its first KiB with a word on how much is missing."""
+    if len(text) * 4 <= PREVIEW_BYTES:
+        return text
     raw = text.encode()
     if len(raw) <= PREVIEW_BYTES:
         return text

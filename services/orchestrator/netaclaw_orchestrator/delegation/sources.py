@@ -59,7 +59,8 @@ def plan_children(specs: Sequence[TaskSpec], parent: Parent, earlier: Mapping[st
 
     Raises ToolError, naming the task, when a preset may not be used.
     """
-    return [_plan(number, spec, parent, earlier) for number, spec in enumerate(specs, start=1)]
+    made: dict[tuple[str, tuple[str, ...] | None], _Body] = {}
+    return [_plan(number, spec, parent, earlier, made) for number, spec in enumerate(specs, start=1)]
 
 
 def allowed_presets(parent: Parent) -> list[Agent]:
@@ -79,7 +80,17 @@ def enabled_tools(policy: ToolPolicy) -> list[str]:
     return [route.tool_name for route in policy.routes if route.route != ToolRoute.TOOL_ROUTE_DISABLED]
 
 
-def _plan(number: int, spec: TaskSpec, parent: Parent, earlier: Mapping[str, Earlier]) -> ChildPlan:
+_Body = tuple[Agent, ToolPolicy]
+"""What a child runs and may do. Children that differ in neither share it."""
+
+
+def _plan(
+    number: int,
+    spec: TaskSpec,
+    parent: Parent,
+    earlier: Mapping[str, Earlier],
+    made: dict[tuple[str, tuple[str, ...] | None], _Body],
+) -> ChildPlan:
     source = SubagentSource.SUBAGENT_SOURCE_CLONE
     base = parent.agent
     history: Sequence[Message] = ()
@@ -91,6 +102,15 @@ def _plan(number: int, spec: TaskSpec, parent: Parent, earlier: Mapping[str, Ear
         source = SubagentSource.SUBAGENT_SOURCE_PRESET
         base = _preset(number, wanted, parent)
         preset_id = base.agent_id
+    key = (preset_id, spec.tool_names)
+    if key not in made:
+        made[key] = _body(spec, base, parent, source)
+    agent, policy = made[key]
+    rounds = min(spec.max_tool_rounds or parent.config.max_tool_rounds, parent.config.max_tool_rounds)
+    return ChildPlan(spec, source, preset_id, agent, policy, rounds, history)
+
+
+def _body(spec: TaskSpec, base: Agent, parent: Parent, source: SubagentSource) -> _Body:
     policy = child_policy(
         parent.policy, base, config=parent.config, requested=spec.tool_names, settings=parent.settings
     )
@@ -101,8 +121,7 @@ def _plan(number: int, spec: TaskSpec, parent: Parent, earlier: Mapping[str, Ear
         agent.model = parent.agent.model
     if source == SubagentSource.SUBAGENT_SOURCE_CLONE and parent.thinking_level:
         agent.thinking_level = parent.thinking_level
-    rounds = min(spec.max_tool_rounds or parent.config.max_tool_rounds, parent.config.max_tool_rounds)
-    return ChildPlan(spec, source, preset_id, agent, policy, rounds, history)
+    return agent, policy
 
 
 def _preset(number: int, wanted: str, parent: Parent) -> Agent:

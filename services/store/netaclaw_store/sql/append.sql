@@ -51,6 +51,9 @@ WITH known AS (
 )
 SELECT entry_id, added, label, create_time, updated_seq FROM written;
 
+-- name: note_compaction
+UPDATE session SET compaction_generation = $2, lost_usage = $3::json WHERE session_id = $1;
+
 -- name: end_turn
 WITH ended AS (
     UPDATE turn SET state = 'ended', outcome = $3, end_time = now()

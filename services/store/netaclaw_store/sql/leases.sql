@@ -45,6 +45,38 @@ ORDER BY s.update_time
 LIMIT $1
 FOR UPDATE OF s SKIP LOCKED;
 
+-- name: orphaned_compactions
+-- Whose owner is gone, or has lost the session since; as above.
+SELECT s.*, now() AS now, EXISTS (
+        SELECT FROM entry q WHERE q.session_id = s.session_id AND q.open_question
+    ) AS needs_attention, (
+        SELECT true FROM instance i
+        WHERE i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id
+            AND i.expire_time > now()
+        LIMIT 1
+    ) IS NULL AS lease_is_dead
+FROM session s
+WHERE s.compaction_generation <> 0 AND (
+    s.compaction_generation <> s.generation OR (
+        SELECT true FROM instance i
+        WHERE i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id
+            AND i.expire_time > now()
+        LIMIT 1
+    ) IS NULL
+)
+ORDER BY s.update_time
+LIMIT $1
+FOR UPDATE OF s SKIP LOCKED;
+
+-- name: end_compaction
+-- A dead lease ($3) is ended with it, so that its holder's last words are refused.
+UPDATE session
+SET compaction_generation = 0, lost_usage = $2::json, generation = generation + $3::boolean::int,
+    lease_instance_id = CASE WHEN $3 THEN '' ELSE lease_instance_id END,
+    lease_incarnation_id = CASE WHEN $3 THEN '' ELSE lease_incarnation_id END,
+    append_no = CASE WHEN $3 THEN 0 ELSE append_no END, append_seq = CASE WHEN $3 THEN 0 ELSE append_seq END
+WHERE session_id = $1;
+
 -- name: count_takeover
 UPDATE turn SET takeovers = takeovers + 1 WHERE session_id = $1 AND turn_id = $2
 RETURNING takeovers, agent_id;

@@ -34,12 +34,17 @@ CREATE TABLE session (
     append_seq bigint NOT NULL DEFAULT 0,
     forked_from_session_id text NOT NULL DEFAULT '',
     create_time timestamptz NOT NULL DEFAULT now(),
-    update_time timestamptz NOT NULL DEFAULT now()
+    update_time timestamptz NOT NULL DEFAULT now(),
+    -- The generation whose holder is compacting; 0 when nobody is.
+    compaction_generation bigint NOT NULL DEFAULT 0,
+    -- What model calls have cost that left neither an entry nor a task.
+    lost_usage json
 ) WITH (fillfactor = 70);
 -- Every append updates the session's row: no index holds a column that it changes, and pages keep room for the new row.
 CREATE INDEX session_by_owner ON session (owner_id);
 CREATE INDEX session_by_lease ON session (lease_instance_id) WHERE lease_instance_id <> '';
 CREATE INDEX session_running ON session (session_id) WHERE running_turn_id <> '';
+CREATE INDEX session_compacting ON session (session_id) WHERE compaction_generation <> 0;
 
 -- A node of the tree. body is the Entry message without what stands in columns that others may change.
 CREATE TABLE entry (
@@ -68,6 +73,7 @@ CREATE TABLE entry (
 CREATE UNIQUE INDEX entry_in_order ON entry (session_id, entry_no);
 CREATE INDEX entry_by_parent ON entry (session_id, parent_entry_id);
 CREATE INDEX entry_open_question ON entry (session_id) WHERE open_question;
+CREATE INDEX entry_question ON entry (session_id, entry_no) WHERE kind = 7;
 
 -- A durable event: references and changed parts, joined with the current rows when read.
 CREATE TABLE event (

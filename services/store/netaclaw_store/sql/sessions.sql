@@ -51,6 +51,12 @@ WITH RECURSIVE path AS (
 )
 SELECT entry_id, kind, body_bytes FROM path ORDER BY depth DESC;
 
+-- name: question_ids
+-- Questions to people, in the order in which they were asked, without bodies; of a turn, where $3 names one.
+SELECT entry_id, body_bytes FROM entry
+WHERE session_id = $1 AND owner_id = $2 AND kind = 7 AND ($3 = '' OR turn_id = $3)
+ORDER BY entry_no;
+
 -- name: entry_sizes
 SELECT entry_id, body_bytes + CASE WHEN kind IN (5, 6) THEN 65536 ELSE 0 END AS body_bytes
 FROM entry WHERE session_id = $1 AND owner_id = $2 AND entry_id = ANY ($3::text[]);
@@ -109,6 +115,10 @@ WITH spent AS (
             SELECT FROM entry e
             WHERE e.session_id = t.session_id AND e.entry_id = t.parent_entry_id AND e.turn_id = $3
         ))
+    UNION ALL
+    SELECT s.lost_usage, false
+    FROM session s
+    WHERE s.owner_id = $1 AND ($2 = '' OR s.session_id = $2) AND $3 = '' AND s.lost_usage IS NOT NULL
 )
 SELECT of_task, coalesce(sum((u ->> 'inputTokens')::bigint), 0)::bigint AS input_tokens,
     coalesce(sum((u ->> 'outputTokens')::bigint), 0)::bigint AS output_tokens,

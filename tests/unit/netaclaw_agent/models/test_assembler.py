@@ -173,6 +173,16 @@ def test_a_name_that_comes_again_with_every_fragment_is_taken_once() -> None:
     assert called(message) == [("f", '{"a":1}')]
 
 
+def test_fragments_that_each_repeat_what_came_before_are_not_added_up() -> None:
+    whole = '{"path": "a", "limit": 3}'
+    message, _ = assemble(
+        fragment(0, whole[:6], id="x", name="f"), *(fragment(0, whole[:n]) for n in (9, 20)), fragment(0, whole)
+    )
+    assert called(message) == [("f", whole)]
+    nested = fragment(0, '{"a":', id="x", name="f"), fragment(0, '{"a":1}}')
+    assert called(assemble(*nested)[0]) == [("f", '{"a":{"a":1}}')]
+
+
 def test_a_new_id_on_a_nameless_fragment_does_not_split_the_call() -> None:
     message, _ = assemble(fragment(0, '{"a"', id="x", name="f"), fragment(0, ":1}", id="z"))
     assert called(message) == [("f", '{"a":1}')]
@@ -281,7 +291,7 @@ def test_an_answer_has_a_bounded_number_of_calls_with_names_of_bounded_length() 
     calls = [fragment(n, "{}", id=f"x{n}", name=" f" + "f" * 1000) for n in range(MAX_CALLS)]
     message, _ = assemble(*calls)
     assert called(message) == [("f" * 200, "{}")] * MAX_CALLS
-    with pytest.raises(ModelError, match="more than 1000 calls") as caught:
+    with pytest.raises(ModelError, match="more than 256 calls") as caught:
         assemble(*calls, fragment(MAX_CALLS, "{}", id="more", name="f"))
     assert (caught.value.reason, caught.value.retryable) == ("LIMIT_REACHED", False)
 

@@ -8,6 +8,7 @@ from netaclaw.chat.v1 import event_pb2 as _event_pb2
 from netaclaw.session.v1 import entry_pb2 as _entry_pb2
 from netaclaw.session.v1 import session_command_service_pb2 as _session_command_service_pb2
 from netaclaw.session.v1 import subagent_pb2 as _subagent_pb2
+from netaclaw.session.v1 import usage_pb2 as _usage_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -91,7 +92,7 @@ class BeginTurnResponse(_message.Message):
     def __init__(self, outcome: _Optional[_Union[BeginTurnOutcome, str]] = ..., turn_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., generation: _Optional[int] = ..., events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ..., path: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ..., path_omitted: _Optional[bool] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., turn_start_seq: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Write(_message.Message):
-    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take", "process_event")
+    __slots__ = ("entry", "leaf", "subagent_task", "subagent_entry", "event", "turn_end", "content", "queue_take", "subagent_steps", "usage")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     LEAF_FIELD_NUMBER: _ClassVar[int]
     SUBAGENT_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -100,7 +101,8 @@ class Write(_message.Message):
     TURN_END_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_TAKE_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
+    SUBAGENT_STEPS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     entry: EntryWrite
     leaf: LeafWrite
     subagent_task: SubagentTaskWrite
@@ -109,8 +111,15 @@ class Write(_message.Message):
     turn_end: TurnEndWrite
     content: ContentWrite
     queue_take: QueueTakeWrite
-    process_event: ProcessEventWrite
-    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ..., process_event: _Optional[_Union[ProcessEventWrite, _Mapping]] = ...) -> None: ...
+    subagent_steps: SubagentStepsWrite
+    usage: UsageWrite
+    def __init__(self, entry: _Optional[_Union[EntryWrite, _Mapping]] = ..., leaf: _Optional[_Union[LeafWrite, _Mapping]] = ..., subagent_task: _Optional[_Union[SubagentTaskWrite, _Mapping]] = ..., subagent_entry: _Optional[_Union[SubagentEntryWrite, _Mapping]] = ..., event: _Optional[_Union[EventWrite, _Mapping]] = ..., turn_end: _Optional[_Union[TurnEndWrite, _Mapping]] = ..., content: _Optional[_Union[ContentWrite, _Mapping]] = ..., queue_take: _Optional[_Union[QueueTakeWrite, _Mapping]] = ..., subagent_steps: _Optional[_Union[SubagentStepsWrite, _Mapping]] = ..., usage: _Optional[_Union[UsageWrite, _Mapping]] = ...) -> None: ...
+
+class UsageWrite(_message.Message):
+    __slots__ = ("usage",)
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    usage: _usage_pb2.Usage
+    def __init__(self, usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class QueueTakeWrite(_message.Message):
     __slots__ = ("request_id", "turn_id")
@@ -154,15 +163,27 @@ class SubagentTaskWrite(_message.Message):
     evidence_summaries: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.EvidenceSummary]
     def __init__(self, task: _Optional[_Union[_subagent_pb2.SubagentTask, _Mapping]] = ..., parent_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., parent_agent_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., result: _Optional[_Union[_subagent_pb2.SubagentFinalResult, _Mapping]] = ..., evidence_summaries: _Optional[_Iterable[_Union[_subagent_pb2.EvidenceSummary, _Mapping]]] = ...) -> None: ...
 
-class ProcessEventWrite(_message.Message):
-    __slots__ = ("batch_entry_id", "n", "process_event")
+class SubagentStepsWrite(_message.Message):
+    __slots__ = ("parent_entry_id", "turn_id", "batch_entry_id", "task_id", "first_n", "process_events", "counts", "usage", "ended")
+    PARENT_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
-    N_FIELD_NUMBER: _ClassVar[int]
-    PROCESS_EVENT_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_N_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    parent_entry_id: str
+    turn_id: str
     batch_entry_id: str
-    n: int
-    process_event: _subagent_pb2.ProcessEvent
-    def __init__(self, batch_entry_id: _Optional[str] = ..., n: _Optional[int] = ..., process_event: _Optional[_Union[_subagent_pb2.ProcessEvent, _Mapping]] = ...) -> None: ...
+    task_id: str
+    first_n: int
+    process_events: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.ProcessEvent]
+    counts: _subagent_pb2.SubagentCounts
+    usage: _usage_pb2.Usage
+    ended: bool
+    def __init__(self, parent_entry_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., batch_entry_id: _Optional[str] = ..., task_id: _Optional[str] = ..., first_n: _Optional[int] = ..., process_events: _Optional[_Iterable[_Union[_subagent_pb2.ProcessEvent, _Mapping]]] = ..., counts: _Optional[_Union[_subagent_pb2.SubagentCounts, _Mapping]] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class SubagentEntryWrite(_message.Message):
     __slots__ = ("task_id", "n", "message", "is_last")
@@ -259,6 +280,24 @@ class ReadPathRequest(_message.Message):
     def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., known_entry_id: _Optional[str] = ...) -> None: ...
 
 class ReadPathResponse(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[_entry_pb2.Entry]
+    def __init__(self, entries: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ...) -> None: ...
+
+class ReadQuestionsRequest(_message.Message):
+    __slots__ = ("owner_id", "session_id", "turn_id", "request_id")
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    owner_id: str
+    session_id: str
+    turn_id: str
+    request_id: str
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ReadQuestionsResponse(_message.Message):
     __slots__ = ("entries",)
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[_entry_pb2.Entry]

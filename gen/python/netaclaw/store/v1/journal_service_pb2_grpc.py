@@ -56,6 +56,11 @@ class JournalServiceStub:
                 request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadEventsRequest.SerializeToString,
                 response_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadEventsResponse.FromString,
                 _registered_method=True)
+        self.ReadQuestions = channel.unary_stream(
+                '/netaclaw.store.v1.JournalService/ReadQuestions',
+                request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsResponse.FromString,
+                _registered_method=True)
         self.Notices = channel.unary_stream(
                 '/netaclaw.store.v1.JournalService/Notices',
                 request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.NoticesRequest.SerializeToString,
@@ -159,6 +164,14 @@ class JournalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadQuestions(self, request, context):
+        """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
+        question.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Notices(self, request, context):
         """Sends ids of sessions that changed, as long as the call lives; may repeat, never misses for longer than its poll.
         """
@@ -174,7 +187,8 @@ class JournalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ClaimDue(self, request, context):
-        """Claims due work: orphaned turns now, crew tasks and schedules later.
+        """Claims due work: orphaned turns now, crew tasks and schedules later. Compactions whose owner has gone are ended here
+        with a compaction_error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -273,6 +287,11 @@ def add_JournalServiceServicer_to_server(servicer, server):
                     servicer.ReadEvents,
                     request_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadEventsRequest.FromString,
                     response_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadEventsResponse.SerializeToString,
+            ),
+            'ReadQuestions': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadQuestions,
+                    request_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsRequest.FromString,
+                    response_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsResponse.SerializeToString,
             ),
             'Notices': grpc.unary_stream_rpc_method_handler(
                     servicer.Notices,
@@ -450,6 +469,33 @@ class JournalService:
             '/netaclaw.store.v1.JournalService/ReadEvents',
             netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadEventsRequest.SerializeToString,
             netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadQuestions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/netaclaw.store.v1.JournalService/ReadQuestions',
+            netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsRequest.SerializeToString,
+            netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,12 +49,18 @@ class JournalServiceStub:
     """Reads durable events after a seq, joined with the current rows, in pages of at most 512 KiB, up to the last one
     committed when the call began. Fails with OUT_OF_RANGE (SEQ_OUT_OF_RANGE).
     """
+    ReadQuestions: _grpc.UnaryStreamMultiCallable[_journal_service_pb2.ReadQuestionsRequest, _journal_service_pb2.ReadQuestionsResponse]
+    """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
+    question.
+    """
     Notices: _grpc.UnaryStreamMultiCallable[_journal_service_pb2.NoticesRequest, _journal_service_pb2.NoticesResponse]
     """Sends ids of sessions that changed, as long as the call lives; may repeat, never misses for longer than its poll."""
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.HeartbeatRequest, _journal_service_pb2.HeartbeatResponse]
     """Renews an instance's life; its leases live as long. Registers it at first. Expels an older process of the same id."""
     ClaimDue: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.ClaimDueRequest, _journal_service_pb2.ClaimDueResponse]
-    """Claims due work: orphaned turns now, crew tasks and schedules later."""
+    """Claims due work: orphaned turns now, crew tasks and schedules later. Compactions whose owner has gone are ended here
+    with a compaction_error.
+    """
     AcquireSession: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.AcquireSessionRequest, _journal_service_pb2.AcquireSessionResponse]
     """Takes the lease of an idle session without a turn, for commands. Fails with ABORTED (OWNED_ELSEWHERE) or
     FAILED_PRECONDITION (TURN_RUNNING).
@@ -99,12 +105,18 @@ class JournalServiceAsyncStub(JournalServiceStub):
     """Reads durable events after a seq, joined with the current rows, in pages of at most 512 KiB, up to the last one
     committed when the call began. Fails with OUT_OF_RANGE (SEQ_OUT_OF_RANGE).
     """
+    ReadQuestions: _aio.UnaryStreamMultiCallable[_journal_service_pb2.ReadQuestionsRequest, _journal_service_pb2.ReadQuestionsResponse]  # type: ignore[assignment]
+    """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
+    question.
+    """
     Notices: _aio.UnaryStreamMultiCallable[_journal_service_pb2.NoticesRequest, _journal_service_pb2.NoticesResponse]  # type: ignore[assignment]
     """Sends ids of sessions that changed, as long as the call lives; may repeat, never misses for longer than its poll."""
     Heartbeat: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.HeartbeatRequest, _journal_service_pb2.HeartbeatResponse]  # type: ignore[assignment]
     """Renews an instance's life; its leases live as long. Registers it at first. Expels an older process of the same id."""
     ClaimDue: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.ClaimDueRequest, _journal_service_pb2.ClaimDueResponse]  # type: ignore[assignment]
-    """Claims due work: orphaned turns now, crew tasks and schedules later."""
+    """Claims due work: orphaned turns now, crew tasks and schedules later. Compactions whose owner has gone are ended here
+    with a compaction_error.
+    """
     AcquireSession: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.AcquireSessionRequest, _journal_service_pb2.AcquireSessionResponse]  # type: ignore[assignment]
     """Takes the lease of an idle session without a turn, for commands. Fails with ABORTED (OWNED_ELSEWHERE) or
     FAILED_PRECONDITION (TURN_RUNNING).
@@ -172,6 +184,16 @@ class JournalServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ReadQuestions(
+        self,
+        request: _journal_service_pb2.ReadQuestionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_journal_service_pb2.ReadQuestionsResponse], _abc.AsyncIterator[_journal_service_pb2.ReadQuestionsResponse]]:
+        """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
+        question.
+        """
+
+    @_abc_1.abstractmethod
     def Notices(
         self,
         request: _journal_service_pb2.NoticesRequest,
@@ -193,7 +215,9 @@ class JournalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _journal_service_pb2.ClaimDueRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_journal_service_pb2.ClaimDueResponse, _abc.Awaitable[_journal_service_pb2.ClaimDueResponse]]:
-        """Claims due work: orphaned turns now, crew tasks and schedules later."""
+        """Claims due work: orphaned turns now, crew tasks and schedules later. Compactions whose owner has gone are ended here
+        with a compaction_error.
+        """
 
     @_abc_1.abstractmethod
     def AcquireSession(

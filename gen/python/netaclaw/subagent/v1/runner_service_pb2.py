@@ -23,57 +23,68 @@ _sym_db = _symbol_database.Default()
 
 
 from netaclaw.chat.v1 import event_pb2 as netaclaw_dot_chat_dot_v1_dot_event__pb2
+from netaclaw.error.v1 import reason_pb2 as netaclaw_dot_error_dot_v1_dot_reason__pb2
 from netaclaw.session.v1 import entry_pb2 as netaclaw_dot_session_dot_v1_dot_entry__pb2
 from netaclaw.session.v1 import subagent_pb2 as netaclaw_dot_session_dot_v1_dot_subagent__pb2
 from netaclaw.session.v1 import usage_pb2 as netaclaw_dot_session_dot_v1_dot_usage__pb2
 from netaclaw.subagent.v1 import envelope_pb2 as netaclaw_dot_subagent_dot_v1_dot_envelope__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)netaclaw/subagent/v1/runner_service.proto\x12\x14netaclaw.subagent.v1\x1a\x1cnetaclaw/chat/v1/event.proto\x1a\x1fnetaclaw/session/v1/entry.proto\x1a\"netaclaw/session/v1/subagent.proto\x1a\x1fnetaclaw/session/v1/usage.proto\x1a#netaclaw/subagent/v1/envelope.proto\"\xe7\x01\n\nRunCommand\x12.\n\x06\x63\x61ncel\x18\x01 \x01(\x0b\x32\x1c.netaclaw.subagent.v1.CancelH\x00\x12,\n\x05steer\x18\x02 \x01(\x0b\x32\x1b.netaclaw.subagent.v1.SteerH\x00\x12\x42\n\x11proxy_tool_result\x18\x03 \x01(\x0b\x32%.netaclaw.subagent.v1.ProxyToolResultH\x00\x12,\n\x05pause\x18\x04 \x01(\x0b\x32\x1b.netaclaw.subagent.v1.PauseH\x00\x42\t\n\x07\x63ommand\"\x17\n\x05Pause\x12\x0e\n\x06paused\x18\x01 \x01(\x08\"\x89\x01\n\nRunRequest\x12;\n\x05start\x18\x01 \x01(\x0b\x32*.netaclaw.subagent.v1.SubagentTaskEnvelopeH\x00\x12\x33\n\x07\x63ommand\x18\x02 \x01(\x0b\x32 .netaclaw.subagent.v1.RunCommandH\x00\x42\t\n\x07request\"\xa3\x05\n\x08RunEvent\x12\x10\n\x08\x65vent_no\x18\x01 \x01(\x05\x12\x36\n\x07started\x18\x02 \x01(\x0b\x32#.netaclaw.subagent.v1.WorkerStartedH\x00\x12<\n\x0cstream_start\x18\x03 \x01(\x0b\x32$.netaclaw.subagent.v1.RunStreamStartH\x00\x12>\n\x0cstream_delta\x18\x04 \x01(\x0b\x32&.netaclaw.chat.v1.AssistantStreamDeltaH\x00\x12:\n\x07message\x18\x05 \x01(\x0b\x32\'.netaclaw.subagent.v1.TranscriptMessageH\x00\x12\x35\n\x05usage\x18\x06 \x01(\x0b\x32$.netaclaw.subagent.v1.ModelCallUsageH\x00\x12\x33\n\ttool_call\x18\x07 \x01(\x0b\x32\x1e.netaclaw.subagent.v1.ToolCallH\x00\x12;\n\x0btool_result\x18\x08 \x01(\x0b\x32$.netaclaw.subagent.v1.ToolResultLineH\x00\x12>\n\x0fproxy_tool_call\x18\t \x01(\x0b\x32#.netaclaw.subagent.v1.ProxyToolCallH\x00\x12\x37\n\x0bsteer_taken\x18\n \x01(\x0b\x32 .netaclaw.subagent.v1.SteerTakenH\x00\x12/\n\x05\x65nded\x18\x0b \x01(\x0b\x32\x1e.netaclaw.subagent.v1.RunEndedH\x00\x12\x37\n\x0btool_output\x18\x0c \x01(\x0b\x32 .netaclaw.subagent.v1.ToolOutputH\x00\x42\x07\n\x05\x65vent\"^\n\rWorkerStarted\x12\x0b\n\x03pid\x18\x01 \x01(\x05\x12\x18\n\x10sandbox_in_force\x18\x02 \x03(\t\x12\x17\n\x0fsandbox_missing\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x01(\t\"!\n\x0eRunStreamStart\x12\x0f\n\x07\x63\x61ll_no\x18\x01 \x01(\x05\"M\n\x11TranscriptMessage\x12\t\n\x01n\x18\x01 \x01(\x05\x12-\n\x07message\x18\x02 \x01(\x0b\x32\x1c.netaclaw.session.v1.Message\"\x94\x02\n\x08RunEnded\x12\x35\n\x05state\x18\x01 \x01(\x0e\x32&.netaclaw.session.v1.SubagentTaskState\x12\x14\n\x0c\x66inal_output\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x14\n\x0cpartial_text\x18\x04 \x01(\t\x12)\n\x05usage\x18\x05 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\x12\x17\n\x0ftool_call_count\x18\x06 \x01(\x05\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x05\x12\r\n\x05model\x18\x08 \x01(\t\x12\x13\n\x0b\x64iagnostics\x18\t \x03(\t\x12\x19\n\x11raw_final_content\x18\n \x01(\t\"=\n\x0bRunResponse\x12.\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1e.netaclaw.subagent.v1.RunEvent\"\x85\x01\n\rAttachRequest\x12\x34\n\x06\x61ttach\x18\x01 \x01(\x0b\x32\".netaclaw.subagent.v1.AttachTargetH\x00\x12\x33\n\x07\x63ommand\x18\x02 \x01(\x0b\x32 .netaclaw.subagent.v1.RunCommandH\x00\x42\t\n\x07request\"D\n\x0c\x41ttachTarget\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x05\x12\x10\n\x08\x61\x66ter_no\x18\x03 \x01(\x05\"@\n\x0e\x41ttachResponse\x12.\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1e.netaclaw.subagent.v1.RunEvent\"\xba\x01\n\x10HostToolsRequest\x12\x33\n\x04open\x18\x01 \x01(\x0b\x32#.netaclaw.subagent.v1.HostToolsOpenH\x00\x12.\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32\x1e.netaclaw.subagent.v1.ToolCallH\x00\x12\x36\n\x06\x63\x61ncel\x18\x03 \x01(\x0b\x32$.netaclaw.subagent.v1.HostToolCancelH\x00\x42\t\n\x07request\"d\n\rHostToolsOpen\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\t\x12-\n\x04host\x18\x03 \x01(\x0b\x32\x1f.netaclaw.subagent.v1.HostStart\"!\n\x0eHostToolCancel\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\"\xc3\x01\n\x11HostToolsResponse\x12\x36\n\x07started\x18\x01 \x01(\x0b\x32#.netaclaw.subagent.v1.WorkerStartedH\x00\x12\x32\n\x06output\x18\x02 \x01(\x0b\x32 .netaclaw.subagent.v1.ToolOutputH\x00\x12\x36\n\x06result\x18\x03 \x01(\x0b\x32$.netaclaw.subagent.v1.ToolResultLineH\x00\x42\n\n\x08response\"\x12\n\x10GetStatusRequest\"s\n\tRunStatus\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x05\x12\x35\n\x05state\x18\x04 \x01(\x0e\x32&.netaclaw.session.v1.SubagentTaskState\"\x9e\x01\n\x11GetStatusResponse\x12\x18\n\x10sandbox_in_force\x18\x01 \x03(\t\x12\x17\n\x0fsandbox_missing\x18\x02 \x03(\t\x12-\n\x04runs\x18\x03 \x03(\x0b\x32\x1f.netaclaw.subagent.v1.RunStatus\x12\x12\n\ntool_hosts\x18\x04 \x01(\x05\x12\x13\n\x0bmax_workers\x18\x05 \x01(\x05\x32\xf8\x02\n\rRunnerService\x12N\n\x03Run\x12 .netaclaw.subagent.v1.RunRequest\x1a!.netaclaw.subagent.v1.RunResponse(\x01\x30\x01\x12W\n\x06\x41ttach\x12#.netaclaw.subagent.v1.AttachRequest\x1a$.netaclaw.subagent.v1.AttachResponse(\x01\x30\x01\x12`\n\tHostTools\x12&.netaclaw.subagent.v1.HostToolsRequest\x1a\'.netaclaw.subagent.v1.HostToolsResponse(\x01\x30\x01\x12\\\n\tGetStatus\x12&.netaclaw.subagent.v1.GetStatusRequest\x1a\'.netaclaw.subagent.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)netaclaw/subagent/v1/runner_service.proto\x12\x14netaclaw.subagent.v1\x1a\x1cnetaclaw/chat/v1/event.proto\x1a\x1enetaclaw/error/v1/reason.proto\x1a\x1fnetaclaw/session/v1/entry.proto\x1a\"netaclaw/session/v1/subagent.proto\x1a\x1fnetaclaw/session/v1/usage.proto\x1a#netaclaw/subagent/v1/envelope.proto\"\xe7\x01\n\nRunCommand\x12.\n\x06\x63\x61ncel\x18\x01 \x01(\x0b\x32\x1c.netaclaw.subagent.v1.CancelH\x00\x12,\n\x05steer\x18\x02 \x01(\x0b\x32\x1b.netaclaw.subagent.v1.SteerH\x00\x12\x42\n\x11proxy_tool_result\x18\x03 \x01(\x0b\x32%.netaclaw.subagent.v1.ProxyToolResultH\x00\x12,\n\x05pause\x18\x04 \x01(\x0b\x32\x1b.netaclaw.subagent.v1.PauseH\x00\x42\t\n\x07\x63ommand\"\x17\n\x05Pause\x12\x0e\n\x06paused\x18\x01 \x01(\x08\"<\n\nRunRequest\x12.\n\x06orders\x18\x01 \x03(\x0b\x32\x1e.netaclaw.subagent.v1.RunOrder\"\xcb\x01\n\x08RunOrder\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12;\n\x05start\x18\x02 \x01(\x0b\x32*.netaclaw.subagent.v1.SubagentTaskEnvelopeH\x00\x12\x34\n\x06\x61ttach\x18\x03 \x01(\x0b\x32\".netaclaw.subagent.v1.AttachTargetH\x00\x12\x33\n\x07\x63ommand\x18\x04 \x01(\x0b\x32 .netaclaw.subagent.v1.RunCommandH\x00\x42\x07\n\x05order\"\x95\x06\n\x08RunEvent\x12\x10\n\x08\x65vent_no\x18\x01 \x01(\x05\x12\x36\n\x07started\x18\x02 \x01(\x0b\x32#.netaclaw.subagent.v1.WorkerStartedH\x00\x12<\n\x0cstream_start\x18\x03 \x01(\x0b\x32$.netaclaw.subagent.v1.RunStreamStartH\x00\x12>\n\x0cstream_delta\x18\x04 \x01(\x0b\x32&.netaclaw.chat.v1.AssistantStreamDeltaH\x00\x12:\n\x07message\x18\x05 \x01(\x0b\x32\'.netaclaw.subagent.v1.TranscriptMessageH\x00\x12\x35\n\x05usage\x18\x06 \x01(\x0b\x32$.netaclaw.subagent.v1.ModelCallUsageH\x00\x12\x33\n\ttool_call\x18\x07 \x01(\x0b\x32\x1e.netaclaw.subagent.v1.ToolCallH\x00\x12;\n\x0btool_result\x18\x08 \x01(\x0b\x32$.netaclaw.subagent.v1.ToolResultLineH\x00\x12>\n\x0fproxy_tool_call\x18\t \x01(\x0b\x32#.netaclaw.subagent.v1.ProxyToolCallH\x00\x12\x37\n\x0bsteer_taken\x18\n \x01(\x0b\x32 .netaclaw.subagent.v1.SteerTakenH\x00\x12/\n\x05\x65nded\x18\x0b \x01(\x0b\x32\x1e.netaclaw.subagent.v1.RunEndedH\x00\x12\x37\n\x0btool_output\x18\x0c \x01(\x0b\x32 .netaclaw.subagent.v1.ToolOutputH\x00\x12\x39\n\ncompaction\x18\r \x01(\x0b\x32#.netaclaw.subagent.v1.RunCompactionH\x00\x12\x35\n\x08\x61ttached\x18\x0e \x01(\x0b\x32!.netaclaw.subagent.v1.RunAttachedH\x00\x42\x07\n\x05\x65vent\"g\n\rRunCompaction\x12\t\n\x01n\x18\x01 \x01(\x05\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12\x15\n\rtokens_before\x18\x03 \x01(\x03\x12\x14\n\x0ctokens_after\x18\x04 \x01(\x03\x12\r\n\x05\x65rror\x18\x05 \x01(\t\"U\n\x0bRunAttached\x12\x14\n\x0cheld_from_no\x18\x01 \x01(\x05\x12\x30\n\x0cusage_before\x18\x02 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\"^\n\rWorkerStarted\x12\x0b\n\x03pid\x18\x01 \x01(\x05\x12\x18\n\x10sandbox_in_force\x18\x02 \x03(\t\x12\x17\n\x0fsandbox_missing\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x01(\t\"!\n\x0eRunStreamStart\x12\x0f\n\x07\x63\x61ll_no\x18\x01 \x01(\x05\"M\n\x11TranscriptMessage\x12\t\n\x01n\x18\x01 \x01(\x05\x12-\n\x07message\x18\x02 \x01(\x0b\x32\x1c.netaclaw.session.v1.Message\"\x94\x02\n\x08RunEnded\x12\x35\n\x05state\x18\x01 \x01(\x0e\x32&.netaclaw.session.v1.SubagentTaskState\x12\x14\n\x0c\x66inal_output\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x14\n\x0cpartial_text\x18\x04 \x01(\t\x12)\n\x05usage\x18\x05 \x01(\x0b\x32\x1a.netaclaw.session.v1.Usage\x12\x17\n\x0ftool_call_count\x18\x06 \x01(\x05\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x05\x12\r\n\x05model\x18\x08 \x01(\t\x12\x13\n\x0b\x64iagnostics\x18\t \x03(\t\x12\x19\n\x11raw_final_content\x18\n \x01(\t\"<\n\x0bRunResponse\x12-\n\x04runs\x18\x01 \x03(\x0b\x32\x1f.netaclaw.subagent.v1.RunEvents\"~\n\tRunEvents\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12.\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x1e.netaclaw.subagent.v1.RunEvent\x12\x31\n\x07refused\x18\x03 \x01(\x0b\x32 .netaclaw.subagent.v1.RunRefused\"\xbb\x01\n\nRunRefused\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.netaclaw.error.v1.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\x12@\n\x08metadata\x18\x03 \x03(\x0b\x32..netaclaw.subagent.v1.RunRefused.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"4\n\x0c\x41ttachTarget\x12\x12\n\ngeneration\x18\x01 \x01(\x05\x12\x10\n\x08\x61\x66ter_no\x18\x02 \x01(\x05\"\xba\x01\n\x10HostToolsRequest\x12\x33\n\x04open\x18\x01 \x01(\x0b\x32#.netaclaw.subagent.v1.HostToolsOpenH\x00\x12.\n\x04\x63\x61ll\x18\x02 \x01(\x0b\x32\x1e.netaclaw.subagent.v1.ToolCallH\x00\x12\x36\n\x06\x63\x61ncel\x18\x03 \x01(\x0b\x32$.netaclaw.subagent.v1.HostToolCancelH\x00\x42\t\n\x07request\"d\n\rHostToolsOpen\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\t\x12-\n\x04host\x18\x03 \x01(\x0b\x32\x1f.netaclaw.subagent.v1.HostStart\"!\n\x0eHostToolCancel\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\"\xc3\x01\n\x11HostToolsResponse\x12\x36\n\x07started\x18\x01 \x01(\x0b\x32#.netaclaw.subagent.v1.WorkerStartedH\x00\x12\x32\n\x06output\x18\x02 \x01(\x0b\x32 .netaclaw.subagent.v1.ToolOutputH\x00\x12\x36\n\x06result\x18\x03 \x01(\x0b\x32$.netaclaw.subagent.v1.ToolResultLineH\x00\x42\n\n\x08response\"\x12\n\x10GetStatusRequest\"s\n\tRunStatus\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x05\x12\x35\n\x05state\x18\x04 \x01(\x0e\x32&.netaclaw.session.v1.SubagentTaskState\"\x9e\x01\n\x11GetStatusResponse\x12\x18\n\x10sandbox_in_force\x18\x01 \x03(\t\x12\x17\n\x0fsandbox_missing\x18\x02 \x03(\t\x12-\n\x04runs\x18\x03 \x03(\x0b\x32\x1f.netaclaw.subagent.v1.RunStatus\x12\x12\n\ntool_hosts\x18\x04 \x01(\x05\x12\x13\n\x0bmax_workers\x18\x05 \x01(\x05\x32\x9f\x02\n\rRunnerService\x12N\n\x03Run\x12 .netaclaw.subagent.v1.RunRequest\x1a!.netaclaw.subagent.v1.RunResponse(\x01\x30\x01\x12`\n\tHostTools\x12&.netaclaw.subagent.v1.HostToolsRequest\x1a\'.netaclaw.subagent.v1.HostToolsResponse(\x01\x30\x01\x12\\\n\tGetStatus\x12&.netaclaw.subagent.v1.GetStatusRequest\x1a\'.netaclaw.subagent.v1.GetStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'netaclaw.subagent.v1.runner_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RUNCOMMAND']._serialized_start=237
-  _globals['_RUNCOMMAND']._serialized_end=468
-  _globals['_PAUSE']._serialized_start=470
-  _globals['_PAUSE']._serialized_end=493
-  _globals['_RUNREQUEST']._serialized_start=496
-  _globals['_RUNREQUEST']._serialized_end=633
-  _globals['_RUNEVENT']._serialized_start=636
-  _globals['_RUNEVENT']._serialized_end=1311
-  _globals['_WORKERSTARTED']._serialized_start=1313
-  _globals['_WORKERSTARTED']._serialized_end=1407
-  _globals['_RUNSTREAMSTART']._serialized_start=1409
-  _globals['_RUNSTREAMSTART']._serialized_end=1442
-  _globals['_TRANSCRIPTMESSAGE']._serialized_start=1444
-  _globals['_TRANSCRIPTMESSAGE']._serialized_end=1521
-  _globals['_RUNENDED']._serialized_start=1524
-  _globals['_RUNENDED']._serialized_end=1800
-  _globals['_RUNRESPONSE']._serialized_start=1802
-  _globals['_RUNRESPONSE']._serialized_end=1863
-  _globals['_ATTACHREQUEST']._serialized_start=1866
-  _globals['_ATTACHREQUEST']._serialized_end=1999
-  _globals['_ATTACHTARGET']._serialized_start=2001
-  _globals['_ATTACHTARGET']._serialized_end=2069
-  _globals['_ATTACHRESPONSE']._serialized_start=2071
-  _globals['_ATTACHRESPONSE']._serialized_end=2135
-  _globals['_HOSTTOOLSREQUEST']._serialized_start=2138
-  _globals['_HOSTTOOLSREQUEST']._serialized_end=2324
-  _globals['_HOSTTOOLSOPEN']._serialized_start=2326
-  _globals['_HOSTTOOLSOPEN']._serialized_end=2426
-  _globals['_HOSTTOOLCANCEL']._serialized_start=2428
-  _globals['_HOSTTOOLCANCEL']._serialized_end=2461
-  _globals['_HOSTTOOLSRESPONSE']._serialized_start=2464
-  _globals['_HOSTTOOLSRESPONSE']._serialized_end=2659
-  _globals['_GETSTATUSREQUEST']._serialized_start=2661
-  _globals['_GETSTATUSREQUEST']._serialized_end=2679
-  _globals['_RUNSTATUS']._serialized_start=2681
-  _globals['_RUNSTATUS']._serialized_end=2796
-  _globals['_GETSTATUSRESPONSE']._serialized_start=2799
-  _globals['_GETSTATUSRESPONSE']._serialized_end=2957
-  _globals['_RUNNERSERVICE']._serialized_start=2960
-  _globals['_RUNNERSERVICE']._serialized_end=3336
+  _globals['_RUNREFUSED_METADATAENTRY']._loaded_options = None
+  _globals['_RUNREFUSED_METADATAENTRY']._serialized_options = b'8\001'
+  _globals['_RUNCOMMAND']._serialized_start=269
+  _globals['_RUNCOMMAND']._serialized_end=500
+  _globals['_PAUSE']._serialized_start=502
+  _globals['_PAUSE']._serialized_end=525
+  _globals['_RUNREQUEST']._serialized_start=527
+  _globals['_RUNREQUEST']._serialized_end=587
+  _globals['_RUNORDER']._serialized_start=590
+  _globals['_RUNORDER']._serialized_end=793
+  _globals['_RUNEVENT']._serialized_start=796
+  _globals['_RUNEVENT']._serialized_end=1585
+  _globals['_RUNCOMPACTION']._serialized_start=1587
+  _globals['_RUNCOMPACTION']._serialized_end=1690
+  _globals['_RUNATTACHED']._serialized_start=1692
+  _globals['_RUNATTACHED']._serialized_end=1777
+  _globals['_WORKERSTARTED']._serialized_start=1779
+  _globals['_WORKERSTARTED']._serialized_end=1873
+  _globals['_RUNSTREAMSTART']._serialized_start=1875
+  _globals['_RUNSTREAMSTART']._serialized_end=1908
+  _globals['_TRANSCRIPTMESSAGE']._serialized_start=1910
+  _globals['_TRANSCRIPTMESSAGE']._serialized_end=1987
+  _globals['_RUNENDED']._serialized_start=1990
+  _globals['_RUNENDED']._serialized_end=2266
+  _globals['_RUNRESPONSE']._serialized_start=2268
+  _globals['_RUNRESPONSE']._serialized_end=2328
+  _globals['_RUNEVENTS']._serialized_start=2330
+  _globals['_RUNEVENTS']._serialized_end=2456
+  _globals['_RUNREFUSED']._serialized_start=2459
+  _globals['_RUNREFUSED']._serialized_end=2646
+  _globals['_RUNREFUSED_METADATAENTRY']._serialized_start=2599
+  _globals['_RUNREFUSED_METADATAENTRY']._serialized_end=2646
+  _globals['_ATTACHTARGET']._serialized_start=2648
+  _globals['_ATTACHTARGET']._serialized_end=2700
+  _globals['_HOSTTOOLSREQUEST']._serialized_start=2703
+  _globals['_HOSTTOOLSREQUEST']._serialized_end=2889
+  _globals['_HOSTTOOLSOPEN']._serialized_start=2891
+  _globals['_HOSTTOOLSOPEN']._serialized_end=2991
+  _globals['_HOSTTOOLCANCEL']._serialized_start=2993
+  _globals['_HOSTTOOLCANCEL']._serialized_end=3026
+  _globals['_HOSTTOOLSRESPONSE']._serialized_start=3029
+  _globals['_HOSTTOOLSRESPONSE']._serialized_end=3224
+  _globals['_GETSTATUSREQUEST']._serialized_start=3226
+  _globals['_GETSTATUSREQUEST']._serialized_end=3244
+  _globals['_RUNSTATUS']._serialized_start=3246
+  _globals['_RUNSTATUS']._serialized_end=3361
+  _globals['_GETSTATUSRESPONSE']._serialized_start=3364
+  _globals['_GETSTATUSRESPONSE']._serialized_end=3522
+  _globals['_RUNNERSERVICE']._serialized_start=3525
+  _globals['_RUNNERSERVICE']._serialized_end=3812
 # @@protoc_insertion_point(module_scope)

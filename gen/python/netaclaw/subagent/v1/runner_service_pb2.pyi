@@ -1,4 +1,5 @@
 from netaclaw.chat.v1 import event_pb2 as _event_pb2
+from netaclaw.error.v1 import reason_pb2 as _reason_pb2
 from netaclaw.session.v1 import entry_pb2 as _entry_pb2
 from netaclaw.session.v1 import subagent_pb2 as _subagent_pb2
 from netaclaw.session.v1 import usage_pb2 as _usage_pb2
@@ -30,15 +31,25 @@ class Pause(_message.Message):
     def __init__(self, paused: _Optional[bool] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("start", "command")
+    __slots__ = ("orders",)
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
+    orders: _containers.RepeatedCompositeFieldContainer[RunOrder]
+    def __init__(self, orders: _Optional[_Iterable[_Union[RunOrder, _Mapping]]] = ...) -> None: ...
+
+class RunOrder(_message.Message):
+    __slots__ = ("run_id", "start", "attach", "command")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    ATTACH_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
     start: _envelope_pb2.SubagentTaskEnvelope
+    attach: AttachTarget
     command: RunCommand
-    def __init__(self, start: _Optional[_Union[_envelope_pb2.SubagentTaskEnvelope, _Mapping]] = ..., command: _Optional[_Union[RunCommand, _Mapping]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[_envelope_pb2.SubagentTaskEnvelope, _Mapping]] = ..., attach: _Optional[_Union[AttachTarget, _Mapping]] = ..., command: _Optional[_Union[RunCommand, _Mapping]] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("event_no", "started", "stream_start", "stream_delta", "message", "usage", "tool_call", "tool_result", "proxy_tool_call", "steer_taken", "ended", "tool_output")
+    __slots__ = ("event_no", "started", "stream_start", "stream_delta", "message", "usage", "tool_call", "tool_result", "proxy_tool_call", "steer_taken", "ended", "tool_output", "compaction", "attached")
     EVENT_NO_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     STREAM_START_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +62,8 @@ class RunEvent(_message.Message):
     STEER_TAKEN_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     TOOL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    COMPACTION_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
     event_no: int
     started: WorkerStarted
     stream_start: RunStreamStart
@@ -63,7 +76,31 @@ class RunEvent(_message.Message):
     steer_taken: _envelope_pb2.SteerTaken
     ended: RunEnded
     tool_output: _envelope_pb2.ToolOutput
-    def __init__(self, event_no: _Optional[int] = ..., started: _Optional[_Union[WorkerStarted, _Mapping]] = ..., stream_start: _Optional[_Union[RunStreamStart, _Mapping]] = ..., stream_delta: _Optional[_Union[_event_pb2.AssistantStreamDelta, _Mapping]] = ..., message: _Optional[_Union[TranscriptMessage, _Mapping]] = ..., usage: _Optional[_Union[_envelope_pb2.ModelCallUsage, _Mapping]] = ..., tool_call: _Optional[_Union[_envelope_pb2.ToolCall, _Mapping]] = ..., tool_result: _Optional[_Union[_envelope_pb2.ToolResultLine, _Mapping]] = ..., proxy_tool_call: _Optional[_Union[_envelope_pb2.ProxyToolCall, _Mapping]] = ..., steer_taken: _Optional[_Union[_envelope_pb2.SteerTaken, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., tool_output: _Optional[_Union[_envelope_pb2.ToolOutput, _Mapping]] = ...) -> None: ...
+    compaction: RunCompaction
+    attached: RunAttached
+    def __init__(self, event_no: _Optional[int] = ..., started: _Optional[_Union[WorkerStarted, _Mapping]] = ..., stream_start: _Optional[_Union[RunStreamStart, _Mapping]] = ..., stream_delta: _Optional[_Union[_event_pb2.AssistantStreamDelta, _Mapping]] = ..., message: _Optional[_Union[TranscriptMessage, _Mapping]] = ..., usage: _Optional[_Union[_envelope_pb2.ModelCallUsage, _Mapping]] = ..., tool_call: _Optional[_Union[_envelope_pb2.ToolCall, _Mapping]] = ..., tool_result: _Optional[_Union[_envelope_pb2.ToolResultLine, _Mapping]] = ..., proxy_tool_call: _Optional[_Union[_envelope_pb2.ProxyToolCall, _Mapping]] = ..., steer_taken: _Optional[_Union[_envelope_pb2.SteerTaken, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., tool_output: _Optional[_Union[_envelope_pb2.ToolOutput, _Mapping]] = ..., compaction: _Optional[_Union[RunCompaction, _Mapping]] = ..., attached: _Optional[_Union[RunAttached, _Mapping]] = ...) -> None: ...
+
+class RunCompaction(_message.Message):
+    __slots__ = ("n", "summary", "tokens_before", "tokens_after", "error")
+    N_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    summary: str
+    tokens_before: int
+    tokens_after: int
+    error: str
+    def __init__(self, n: _Optional[int] = ..., summary: _Optional[str] = ..., tokens_before: _Optional[int] = ..., tokens_after: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class RunAttached(_message.Message):
+    __slots__ = ("held_from_no", "usage_before")
+    HELD_FROM_NO_FIELD_NUMBER: _ClassVar[int]
+    USAGE_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    held_from_no: int
+    usage_before: _usage_pb2.Usage
+    def __init__(self, held_from_no: _Optional[int] = ..., usage_before: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class WorkerStarted(_message.Message):
     __slots__ = ("pid", "sandbox_in_force", "sandbox_missing", "model")
@@ -116,34 +153,45 @@ class RunEnded(_message.Message):
     def __init__(self, state: _Optional[_Union[_subagent_pb2.SubagentTaskState, str]] = ..., final_output: _Optional[str] = ..., error: _Optional[str] = ..., partial_text: _Optional[str] = ..., usage: _Optional[_Union[_usage_pb2.Usage, _Mapping]] = ..., tool_call_count: _Optional[int] = ..., duration_ms: _Optional[int] = ..., model: _Optional[str] = ..., diagnostics: _Optional[_Iterable[str]] = ..., raw_final_content: _Optional[str] = ...) -> None: ...
 
 class RunResponse(_message.Message):
-    __slots__ = ("events",)
-    EVENTS_FIELD_NUMBER: _ClassVar[int]
-    events: _containers.RepeatedCompositeFieldContainer[RunEvent]
-    def __init__(self, events: _Optional[_Iterable[_Union[RunEvent, _Mapping]]] = ...) -> None: ...
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[RunEvents]
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunEvents, _Mapping]]] = ...) -> None: ...
 
-class AttachRequest(_message.Message):
-    __slots__ = ("attach", "command")
-    ATTACH_FIELD_NUMBER: _ClassVar[int]
-    COMMAND_FIELD_NUMBER: _ClassVar[int]
-    attach: AttachTarget
-    command: RunCommand
-    def __init__(self, attach: _Optional[_Union[AttachTarget, _Mapping]] = ..., command: _Optional[_Union[RunCommand, _Mapping]] = ...) -> None: ...
+class RunEvents(_message.Message):
+    __slots__ = ("run_id", "events", "refused")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    events: _containers.RepeatedCompositeFieldContainer[RunEvent]
+    refused: RunRefused
+    def __init__(self, run_id: _Optional[str] = ..., events: _Optional[_Iterable[_Union[RunEvent, _Mapping]]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ...) -> None: ...
+
+class RunRefused(_message.Message):
+    __slots__ = ("reason", "message", "metadata")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    reason: _reason_pb2.Reason
+    message: str
+    metadata: _containers.ScalarMap[str, str]
+    def __init__(self, reason: _Optional[_Union[_reason_pb2.Reason, str]] = ..., message: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class AttachTarget(_message.Message):
-    __slots__ = ("run_id", "generation", "after_no")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("generation", "after_no")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     AFTER_NO_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
     generation: int
     after_no: int
-    def __init__(self, run_id: _Optional[str] = ..., generation: _Optional[int] = ..., after_no: _Optional[int] = ...) -> None: ...
-
-class AttachResponse(_message.Message):
-    __slots__ = ("events",)
-    EVENTS_FIELD_NUMBER: _ClassVar[int]
-    events: _containers.RepeatedCompositeFieldContainer[RunEvent]
-    def __init__(self, events: _Optional[_Iterable[_Union[RunEvent, _Mapping]]] = ...) -> None: ...
+    def __init__(self, generation: _Optional[int] = ..., after_no: _Optional[int] = ...) -> None: ...
 
 class HostToolsRequest(_message.Message):
     __slots__ = ("open", "call", "cancel")

@@ -40,11 +40,6 @@ class RunnerServiceStub:
                 request_serializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.RunRequest.SerializeToString,
                 response_deserializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.RunResponse.FromString,
                 _registered_method=True)
-        self.Attach = channel.stream_stream(
-                '/netaclaw.subagent.v1.RunnerService/Attach',
-                request_serializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.AttachRequest.SerializeToString,
-                response_deserializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.AttachResponse.FromString,
-                _registered_method=True)
         self.HostTools = channel.stream_stream(
                 '/netaclaw.subagent.v1.RunnerService/HostTools',
                 request_serializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.HostToolsRequest.SerializeToString,
@@ -62,17 +57,11 @@ class RunnerServiceServicer:
     """
 
     def Run(self, request_iterator, context):
-        """Runs one task. The first request is `start`; the runner answers events in order and ends with exactly one `ended`
-        after the worker's whole process tree is gone. Half-closing changes nothing; cancelling the call, or losing it,
-        holds the worker for Attach until the lease time + 5 s. Fails with RESOURCE_EXHAUSTED (LIMIT_REACHED),
-        FAILED_PRECONDITION (SANDBOX_UNAVAILABLE, MODEL_UNKNOWN), NOT_FOUND (WORKSPACE_NOT_FOUND), ALREADY_EXISTS.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Attach(self, request_iterator, context):
-        """Takes over a run whose caller is gone; buffered events follow after after_no. Fails with NOT_FOUND.
+        """Runs tasks side by side: as many as the caller starts or takes over, as long as the call lives. What is ready at
+        either end travels in one message of at most 1 MiB. A run's events keep their order; it ends here with exactly one
+        `ended`, after its worker's whole process tree is gone, or with one `refused`, and what becomes of it changes nothing
+        for the others. Half-closing lets the call end with the last of its runs; cancelling it, or losing it, holds the
+        workers of its runs for another call's `attach` until the lease time + 5 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,11 +89,6 @@ def add_RunnerServiceServicer_to_server(servicer, server):
                     servicer.Run,
                     request_deserializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.RunRequest.FromString,
                     response_serializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.RunResponse.SerializeToString,
-            ),
-            'Attach': grpc.stream_stream_rpc_method_handler(
-                    servicer.Attach,
-                    request_deserializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.AttachRequest.FromString,
-                    response_serializer=netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.AttachResponse.SerializeToString,
             ),
             'HostTools': grpc.stream_stream_rpc_method_handler(
                     servicer.HostTools,
@@ -145,33 +129,6 @@ class RunnerService:
             '/netaclaw.subagent.v1.RunnerService/Run',
             netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.RunRequest.SerializeToString,
             netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.RunResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Attach(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_stream(
-            request_iterator,
-            target,
-            '/netaclaw.subagent.v1.RunnerService/Attach',
-            netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.AttachRequest.SerializeToString,
-            netaclaw_dot_subagent_dot_v1_dot_runner__service__pb2.AttachResponse.FromString,
             options,
             channel_credentials,
             insecure,

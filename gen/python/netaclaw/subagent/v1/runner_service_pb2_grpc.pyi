@@ -34,13 +34,12 @@ class RunnerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RunnerServiceAsyncStub: ...
     Run: _grpc.StreamStreamMultiCallable[_runner_service_pb2.RunRequest, _runner_service_pb2.RunResponse]
-    """Runs one task. The first request is `start`; the runner answers events in order and ends with exactly one `ended`
-    after the worker's whole process tree is gone. Half-closing changes nothing; cancelling the call, or losing it,
-    holds the worker for Attach until the lease time + 5 s. Fails with RESOURCE_EXHAUSTED (LIMIT_REACHED),
-    FAILED_PRECONDITION (SANDBOX_UNAVAILABLE, MODEL_UNKNOWN), NOT_FOUND (WORKSPACE_NOT_FOUND), ALREADY_EXISTS.
+    """Runs tasks side by side: as many as the caller starts or takes over, as long as the call lives. What is ready at
+    either end travels in one message of at most 1 MiB. A run's events keep their order; it ends here with exactly one
+    `ended`, after its worker's whole process tree is gone, or with one `refused`, and what becomes of it changes nothing
+    for the others. Half-closing lets the call end with the last of its runs; cancelling it, or losing it, holds the
+    workers of its runs for another call's `attach` until the lease time + 5 s.
     """
-    Attach: _grpc.StreamStreamMultiCallable[_runner_service_pb2.AttachRequest, _runner_service_pb2.AttachResponse]
-    """Takes over a run whose caller is gone; buffered events follow after after_no. Fails with NOT_FOUND."""
     HostTools: _grpc.StreamStreamMultiCallable[_runner_service_pb2.HostToolsRequest, _runner_service_pb2.HostToolsResponse]
     """Hosts a session's tools in a worker without a loop, as long as the call lives. The first request is `open`.
     Results come in the order in which the tools end.
@@ -54,13 +53,12 @@ class RunnerServiceAsyncStub(RunnerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Run: _aio.StreamStreamMultiCallable[_runner_service_pb2.RunRequest, _runner_service_pb2.RunResponse]  # type: ignore[assignment]
-    """Runs one task. The first request is `start`; the runner answers events in order and ends with exactly one `ended`
-    after the worker's whole process tree is gone. Half-closing changes nothing; cancelling the call, or losing it,
-    holds the worker for Attach until the lease time + 5 s. Fails with RESOURCE_EXHAUSTED (LIMIT_REACHED),
-    FAILED_PRECONDITION (SANDBOX_UNAVAILABLE, MODEL_UNKNOWN), NOT_FOUND (WORKSPACE_NOT_FOUND), ALREADY_EXISTS.
+    """Runs tasks side by side: as many as the caller starts or takes over, as long as the call lives. What is ready at
+    either end travels in one message of at most 1 MiB. A run's events keep their order; it ends here with exactly one
+    `ended`, after its worker's whole process tree is gone, or with one `refused`, and what becomes of it changes nothing
+    for the others. Half-closing lets the call end with the last of its runs; cancelling it, or losing it, holds the
+    workers of its runs for another call's `attach` until the lease time + 5 s.
     """
-    Attach: _aio.StreamStreamMultiCallable[_runner_service_pb2.AttachRequest, _runner_service_pb2.AttachResponse]  # type: ignore[assignment]
-    """Takes over a run whose caller is gone; buffered events follow after after_no. Fails with NOT_FOUND."""
     HostTools: _aio.StreamStreamMultiCallable[_runner_service_pb2.HostToolsRequest, _runner_service_pb2.HostToolsResponse]  # type: ignore[assignment]
     """Hosts a session's tools in a worker without a loop, as long as the call lives. The first request is `open`.
     Results come in the order in which the tools end.
@@ -77,19 +75,12 @@ class RunnerServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_runner_service_pb2.RunRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_runner_service_pb2.RunResponse], _abc.AsyncIterator[_runner_service_pb2.RunResponse]]:
-        """Runs one task. The first request is `start`; the runner answers events in order and ends with exactly one `ended`
-        after the worker's whole process tree is gone. Half-closing changes nothing; cancelling the call, or losing it,
-        holds the worker for Attach until the lease time + 5 s. Fails with RESOURCE_EXHAUSTED (LIMIT_REACHED),
-        FAILED_PRECONDITION (SANDBOX_UNAVAILABLE, MODEL_UNKNOWN), NOT_FOUND (WORKSPACE_NOT_FOUND), ALREADY_EXISTS.
+        """Runs tasks side by side: as many as the caller starts or takes over, as long as the call lives. What is ready at
+        either end travels in one message of at most 1 MiB. A run's events keep their order; it ends here with exactly one
+        `ended`, after its worker's whole process tree is gone, or with one `refused`, and what becomes of it changes nothing
+        for the others. Half-closing lets the call end with the last of its runs; cancelling it, or losing it, holds the
+        workers of its runs for another call's `attach` until the lease time + 5 s.
         """
-
-    @_abc_1.abstractmethod
-    def Attach(
-        self,
-        request_iterator: _MaybeAsyncIterator[_runner_service_pb2.AttachRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_runner_service_pb2.AttachResponse], _abc.AsyncIterator[_runner_service_pb2.AttachResponse]]:
-        """Takes over a run whose caller is gone; buffered events follow after after_no. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def HostTools(

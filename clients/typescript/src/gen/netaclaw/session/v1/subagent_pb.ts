@@ -343,7 +343,8 @@ export type ProcessEvent = Message<"netaclaw.session.v1.ProcessEvent"> & {
   taskId: string;
 
   /**
-   * Output only. run_start, tool_call, tool_result, proxy_tool_call, run_end, run_error; stage for tools and skills.
+   * Output only. run_start, tool_call, tool_result, proxy_tool_call, compaction (content: the summary of the earlier part,
+   * or why there is none), run_end, run_error; stage for tools and skills.
    *
    * @generated from field: string type = 2;
    */

@@ -224,7 +224,7 @@ export type ToolDiagnostic = Message<"netaclaw.tool.v1.ToolDiagnostic"> & {
   message: string;
 
   /**
-   * Output only. What an operator or author can change.
+   * Output only. What an operator or author can change; empty where it is so by design.
    *
    * @generated from field: string fix = 3;
    */
