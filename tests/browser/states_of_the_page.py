@@ -9,10 +9,10 @@ from typing import Literal
 from playwright.sync_api import Page, expect
 
 from tests.browser.page_suite import PageSuite, begin, send, settled, turn
-from tests.browser.test_questions import ASK, in_state
+from tests.browser.test_questions import in_state
 
 HEIGHT = 844
-RUNNING = "in parallel: WAITING for the first half; count the files; FAIL-400 on purpose"
+RUNNING = "in parallel: check every page of the report; count the files; look the exchange rate up"
 
 
 _SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
@@ -42,15 +42,18 @@ def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
 
 def _turns(tab: Page) -> Iterator[str]:
     turn(tab, "plan: look at the files; count them; say what was found")
-    send(tab, ASK)
+    send(tab, "ask: Which part should come first? | the figures | the summary")
     in_state(tab, "open")
+    tab.locator("[data-clarify]").last.scroll_into_view_if_needed()
     yield "question"
     tab.locator("[data-clarify] button").first.click()
     settled(tab)
     turn(tab, "list the files")
     tab.locator(".calls [data-call] summary").last.click()
+    tab.locator("[data-role=user]").last.scroll_into_view_if_needed()
     yield "tools-used"
     tab.locator("[data-edit]").last.click()
+    tab.locator(".edit").scroll_into_view_if_needed()
     yield "editing"
     tab.locator(".edit textarea").fill("hello")
     tab.locator(".edit .primary").click()

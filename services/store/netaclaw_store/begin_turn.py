@@ -86,13 +86,13 @@ async def begin_turn(database: Database, request: j.BeginTurnRequest) -> j.Begin
     return await database.transact(lambda connection: _carefully(connection, turn))
 
 
-def _turn(request: j.BeginTurnRequest) -> _Turn:
+def _turn(request: j.BeginTurnRequest, origin: str = "") -> _Turn:
     user = Entry(
         entry_id=request.user_entry_id,
         turn_id=request.turn_id,
         kind=ENTRY_KIND_USER,
         state=ENTRY_STATE_COMPLETE,
-        user=UserBody(text=request.content),
+        user=UserBody(text=request.content, origin=origin),
     )
     placeholder = Entry(
         entry_id=request.assistant_entry_id,
@@ -130,7 +130,7 @@ async def _from_queue(connection: asyncpg.Connection, request: j.BeginTurnReques
     taken = await queue.take_next(connection, request, session)
     if taken is None:
         return j.BeginTurnResponse(outcome=j.BEGIN_TURN_OUTCOME_EMPTY, session=session_from(session))
-    turn = _turn(taken[0])
+    turn = _turn(taken[0], "queue")
     await _check_references(connection, turn, session)
     response = _started(turn, await _begin(connection, turn))
     response.turn_start_seq = session["seq"]
