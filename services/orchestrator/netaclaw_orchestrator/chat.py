@@ -198,9 +198,19 @@ def ends_turn(batch: list[ChatEvent], turn_id: str) -> bool:
     return any(event.turn_id == turn_id and event.WhichOneof("event") in ("done", "error") for event in batch)
 
 
+_FOLDED = frozenset(
+    {
+        *("session_entry_added", "session_entry_updated", "subagent_run_completed"),
+        *("done", "error", "tool_call_completed"),
+    }
+)
+
+
 def fold(response: ExecuteChatResponse, entries: dict[str, Entry], event: ChatEvent) -> None:
     """Add one event of the turn to the answer."""
     kind = event.WhichOneof("event")
+    if kind not in _FOLDED:
+        return
     response.session_id = event.session_id
     response.turn_id = event.turn_id or response.turn_id
     if kind in ("session_entry_added", "session_entry_updated"):
