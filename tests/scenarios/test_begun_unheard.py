@@ -10,10 +10,12 @@ import pytest
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.session.v1.session_service_pb2 import GetSessionRequest
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnResponse
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_client.client import Client
+from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
 from tests.scenarios.suites import OpenSuite
@@ -52,9 +54,22 @@ async def test_a_client_that_goes_away_while_its_turn_is_begun_cancels_nothing(
     assert "4 files" in page.entries[-1].assistant.parts[-1].text.text
 
 
-async def test_an_answer_of_the_store_that_is_lost_loses_no_turn(
-    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+FAULTS = (None, NetaclawError(Reason.REASON_SERVICE_UNAVAILABLE, "the store is away"), RuntimeError("a mistake"))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=("none", "store", "ours"))
+async def test_an_answer_of_the_store_that_is_lost_loses_no_turn_even_if_it_cannot_be_taken_over_at_once(
+    fault: Exception | None, open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    faults = [fault] if fault is not None else []
+    path = TreeReader.path
+
+    async def failing(reader: TreeReader, owner_id: str, session_id: str) -> list[Entry]:
+        if faults:
+            raise faults.pop()
+        return await path(reader, owner_id, session_id)
+
+    monkeypatch.setattr(TreeReader, "path", failing)
     tries = 0
 
     async def forgetful(database: Any, request: Any) -> BeginTurnResponse:

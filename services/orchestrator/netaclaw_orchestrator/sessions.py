@@ -192,7 +192,7 @@ class Sessions:
             live.publisher.durable(begun.events)
             turn = await live.begin(begun, request, early)
         except BaseException:
-            self._spawn(give_back_lease(self._services, session_id, begun.generation))
+            self._spawn(self.leave(session_id, begun.generation))
             raise
         self._follow(live, turn)
         return turn, subscription
@@ -207,6 +207,10 @@ class Sessions:
         live.publisher.start_at(claimed.session.seq)
         turn = await live.take_over(claimed, reads)
         self._follow(live, turn)
+
+    async def leave(self, session_id: str, generation: int) -> None:
+        """Leave a turn that could not be gone on with here to whoever claims it next."""
+        await give_back_lease(self._services, session_id, generation)
 
     async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:
         """A message that the store has queued behind the running turn of an owned session."""
