@@ -50,6 +50,7 @@ class Conversation:
         line = self._next_line()
         if self._lines.interactive:
             self._line("(/help lists what can be typed)")
+            self._show_last()
         line = await self._attend(self._chat.go_on(), line)
         while not self._left.is_set():
             await self._either(line)
@@ -136,10 +137,13 @@ class Conversation:
         for each in tree_lines(view.entries.values(), view.leaf_entry_id):
             self._line(each)
 
+    def _show_last(self) -> None:
+        for each in last_exchange(self._chat.view):
+            self._line(each)
+
     async def _switch(self, command: Command) -> None:
         await self._chat.switch(command.target)
-        for line in last_exchange(self._chat.view):
-            self._line(line)
+        self._show_last()
         self._line("(the next message continues from there)")
 
     async def _summarize(self, command: Command) -> None:
