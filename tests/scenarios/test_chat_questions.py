@@ -1,4 +1,4 @@
-"""`netaclaw chat` at a pseudo-terminal: questions and approvals, the plan, turns that were begun elsewhere."""
+"""`netaclaw chat` at a pseudo-terminal: questions, the plan, subagents, branches, turns begun elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
-from tests.fakes.openai_server import FakeOpenAI, Hang, Reply, Text, Wait
+from tests.fakes.openai_server import Call, FakeOpenAI, Hang, Reply, Text, Wait
 from tests.scenarios.goals import Goals, Request, tasks
 from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite
@@ -159,3 +159,26 @@ async def test_a_branch_is_left_with_its_summary_and_output_spares_the_line_bein
     assert "half a message" in asked
     assert "keep in mind: the colours" in asked
     assert "User: first" not in asked
+
+
+async def test_one_subagent_is_steered_and_another_cancelled(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
+    held = asyncio.Event()
+    look = [Reply([Wait(held), Call("list_files", "{}")]), Reply([Text("looked")])]
+    goals = model_server.rule = Goals({"look": look, "stay": [Reply([Hang()])]})
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+        chatting(suite, await suite.new_session(client)) as terminal,
+    ):
+        terminal.type(tasks("look", "stay"))
+        for _ in range(2):
+            await terminal.until("] RUNNING")
+        terminal.type("/steer look mind the roof")
+        await terminal.until("(your message waits)")
+        held.set()
+        await terminal.until("(your message is read)")
+        await terminal.until("[look] COMPLETED")
+        terminal.type("/cancel stay")
+        await terminal.until("[stay] CANCELLED")
+        await terminal.until("tokens in")
+    assert goals.child_requests["look"][1]["messages"][-1]["content"] == "mind the roof"
