@@ -10,6 +10,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.page_suite import PageSuite, begin, send, settled, turn
 from tests.browser.test_questions import in_state
+from tests.browser.test_reading import READING
+from tests.fakes.openai_server import Reply, Text
 
 HEIGHT = 844
 RUNNING = "in parallel: check every page of the report; count the files; look the exchange rate up"
@@ -37,6 +39,7 @@ def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
     yield "transcript"
     tab.keyboard.press("Escape")
     yield from _turns(tab)
+    yield from _reading(tab, suite)
     yield from _pages(tab, suite)
 
 
@@ -65,6 +68,28 @@ def _turns(tab: Page) -> Iterator[str]:
     tab.keyboard.press("Escape")
 
 
+def _reading(tab: Page, suite: PageSuite) -> Iterator[str]:
+    suite.model.special["READING"] = Reply([Text(READING)])
+    turn(tab, "READING")
+    expect(tab.locator(".katex-html")).to_have_count(2)
+    expect(tab.locator(".hl-keyword").first).to_be_visible()
+    yield "reading"
+    tab.locator("[data-meter]").click()
+    expect(tab.locator("[data-context] dl > div")).to_have_count(4)
+    yield "meter"
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("Control+k")
+    expect(tab.locator("[data-palette] [role=option]").first).to_be_visible()
+    yield "palette"
+    tab.keyboard.press("Escape")
+    expect(tab.locator("[data-palette]")).to_have_count(0)
+    tab.locator("[data-composer]").blur()
+    tab.keyboard.press("?")
+    expect(tab.get_by_role("dialog")).to_be_visible()
+    yield "keys"
+    tab.keyboard.press("Escape")
+
+
 def _pages(tab: Page, suite: PageSuite) -> Iterator[str]:
     tab.goto(f"{suite.url}/agents/new")
     tab.locator("form input[required]").fill(f"Careful reader {uuid.uuid4().hex[:4]}")
@@ -72,6 +97,12 @@ def _pages(tab: Page, suite: PageSuite) -> Iterator[str]:
     tab.locator("form .bar .primary").click()
     expect(tab.locator("[data-tool]").first).to_be_visible()
     yield "agent"
+    tab.locator("form .bar [aria-expanded]").click()
+    tab.locator("[data-composer]").fill("hello")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("[data-tryout] [data-role=assistant] .prose")).to_be_visible()
+    settled(tab)
+    yield "tryout"
     tab.goto(f"{suite.url}/tools")
     expect(tab.locator("[data-tool]").first).to_be_visible()
     yield "tools"
