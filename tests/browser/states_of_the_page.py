@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from playwright.sync_api import Page, expect
@@ -15,76 +16,82 @@ HEIGHT = 844
 RUNNING = "in parallel: check every page of the report; count the files; look the exchange rate up"
 
 
+@dataclass(frozen=True)
+class State:
+    """A state that the page is in."""
+
+    name: str
+    at: str = "body"
+    """Selector of what it is about: the last one is brought into view."""
+
+
 _SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
 
 
-def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
-    """Bring the page into each state in turn, in any language; the state's name."""
+def main_states(tab: Page, suite: PageSuite) -> Iterator[State]:
+    """Bring the page into each state in turn, in any language."""
     suite.hold()
     begin(tab, suite)
-    yield "empty"
+    yield State("empty")
     send(tab, RUNNING)
     expect(tab.locator("[data-task][data-state=running]")).to_have_count(1)
     expect(tab.locator("[data-task][data-state=failed]")).to_have_count(1)
-    yield "running"
+    yield State("running", "[data-batch]")
     suite.release()
     settled(tab)
-    tab.locator("[data-batch]").scroll_into_view_if_needed()
-    yield "ended"
+    yield State("ended", "[data-batch]")
     tab.locator("[data-task] .toggle").nth(1).click()
     tab.locator("[data-task]").nth(1).locator("[data-transcript]").click()
     expect(tab.get_by_role("dialog").locator("[data-call]")).to_have_count(1)
-    yield "transcript"
+    yield State("transcript")
     tab.keyboard.press("Escape")
     yield from _turns(tab)
     yield from _pages(tab, suite)
 
 
-def _turns(tab: Page) -> Iterator[str]:
+def _turns(tab: Page) -> Iterator[State]:
     turn(tab, "plan: look at the files; count them; say what was found")
     send(tab, "ask: Which part should come first? | the figures | the summary")
     in_state(tab, "open")
-    tab.locator("[data-clarify]").last.scroll_into_view_if_needed()
-    yield "question"
+    yield State("question", "[data-clarify]")
     tab.locator("[data-clarify] button").first.click()
     settled(tab)
     turn(tab, "list the files")
     tab.locator(".calls [data-call] summary").last.click()
-    tab.locator("[data-role=user]").last.scroll_into_view_if_needed()
-    yield "tools-used"
+    yield State("tools-used", "[data-role=user]")
     tab.locator("[data-edit]").last.click()
-    tab.locator(".edit").scroll_into_view_if_needed()
-    yield "editing"
+    yield State("editing", ".edit")
     tab.locator(".edit textarea").fill("hello")
     tab.locator(".edit .primary").click()
     expect(tab.locator(".pager")).to_contain_text("2/2")
     settled(tab)
     tab.locator("[data-open-tree]").click()
     expect(tab.get_by_role("dialog")).to_be_visible()
-    yield "tree"
+    yield State("tree")
     tab.keyboard.press("Escape")
 
 
-def _pages(tab: Page, suite: PageSuite) -> Iterator[str]:
+def _pages(tab: Page, suite: PageSuite) -> Iterator[State]:
     tab.goto(f"{suite.url}/agents/new")
     tab.locator("form input[required]").fill(f"Careful reader {uuid.uuid4().hex[:4]}")
     tab.locator("form [type=checkbox]").nth(2).check()
     tab.locator("form .bar .primary").click()
     expect(tab.locator("[data-tool]").first).to_be_visible()
-    yield "agent"
+    yield State("agent")
     tab.goto(f"{suite.url}/tools")
     expect(tab.locator("[data-tool]").first).to_be_visible()
-    yield "tools"
+    yield State("tools")
     tab.goto(f"{suite.url}/s/{'0' * 8}-0000-7000-8000-{'0' * 12}")
     expect(tab.locator("[data-status=failed] h2")).to_be_visible()
-    yield "missing"
+    yield State("missing")
 
 
-def looks(tab: Page) -> Iterator[str]:
-    """The state that the page is in, in both themes and at both widths; each look's name. Ends as it began."""
+def looks(tab: Page, state: State) -> Iterator[str]:
+    """The state that the page is in, in both themes and at both widths; each look's name."""
     for width in (390, 1280):
         tab.set_viewport_size({"width": width, "height": HEIGHT})
         for scheme in _SCHEMES:
             tab.emulate_media(color_scheme=scheme)
+            tab.locator(state.at).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
             yield f"{scheme}-{width}"
             assert tab.evaluate("document.documentElement.scrollWidth") <= width

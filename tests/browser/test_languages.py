@@ -43,5 +43,5 @@ def test_no_english_is_left_in_the_chinese_page(browser: Browser, suite: PageSui
         for state in main_states(tab, suite):
             for text in interface_texts(tab):
                 words = set(WORD.findall(IDENTIFIER.sub("", text))) - NAMES
-                left |= {f"{state}: {text}"} if words else set()
+                left |= {f"{state.name}: {text}"} if words else set()
     assert not left, "\n".join(sorted(left))
