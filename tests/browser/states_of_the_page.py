@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from playwright.sync_api import Page, expect
@@ -16,82 +15,81 @@ HEIGHT = 844
 RUNNING = "in parallel: check every page of the report; count the files; look the exchange rate up"
 
 
-@dataclass(frozen=True)
-class State:
-    """A state that the page is in."""
-
-    name: str
-    at: str = "body"
-    """Selector of what it is about: the last one is brought into view."""
-
-
+AT = {
+    "running": "[data-batch]",
+    "ended": "[data-batch]",
+    "question": "[data-clarify]",
+    "tools-used": "[data-role=user]",
+    "editing": ".edit",
+}
+"""What a state is about: the last one is brought into view, since a page of another width scrolls elsewhere."""
 _SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
 
 
-def main_states(tab: Page, suite: PageSuite) -> Iterator[State]:
-    """Bring the page into each state in turn, in any language."""
+def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
+    """Bring the page into each state in turn, in any language; the state's name."""
     suite.hold()
     begin(tab, suite)
-    yield State("empty")
+    yield "empty"
     send(tab, RUNNING)
     expect(tab.locator("[data-task][data-state=running]")).to_have_count(1)
     expect(tab.locator("[data-task][data-state=failed]")).to_have_count(1)
-    yield State("running", "[data-batch]")
+    yield "running"
     suite.release()
     settled(tab)
-    yield State("ended", "[data-batch]")
+    yield "ended"
     tab.locator("[data-task] .toggle").nth(1).click()
     tab.locator("[data-task]").nth(1).locator("[data-transcript]").click()
     expect(tab.get_by_role("dialog").locator("[data-call]")).to_have_count(1)
-    yield State("transcript")
+    yield "transcript"
     tab.keyboard.press("Escape")
     yield from _turns(tab)
     yield from _pages(tab, suite)
 
 
-def _turns(tab: Page) -> Iterator[State]:
+def _turns(tab: Page) -> Iterator[str]:
     turn(tab, "plan: look at the files; count them; say what was found")
     send(tab, "ask: Which part should come first? | the figures | the summary")
     in_state(tab, "open")
-    yield State("question", "[data-clarify]")
+    yield "question"
     tab.locator("[data-clarify] button").first.click()
     settled(tab)
     turn(tab, "list the files")
     tab.locator(".calls [data-call] summary").last.click()
-    yield State("tools-used", "[data-role=user]")
+    yield "tools-used"
     tab.locator("[data-edit]").last.click()
-    yield State("editing", ".edit")
+    yield "editing"
     tab.locator(".edit textarea").fill("hello")
     tab.locator(".edit .primary").click()
     expect(tab.locator(".pager")).to_contain_text("2/2")
     settled(tab)
     tab.locator("[data-open-tree]").click()
     expect(tab.get_by_role("dialog")).to_be_visible()
-    yield State("tree")
+    yield "tree"
     tab.keyboard.press("Escape")
 
 
-def _pages(tab: Page, suite: PageSuite) -> Iterator[State]:
+def _pages(tab: Page, suite: PageSuite) -> Iterator[str]:
     tab.goto(f"{suite.url}/agents/new")
     tab.locator("form input[required]").fill(f"Careful reader {uuid.uuid4().hex[:4]}")
     tab.locator("form [type=checkbox]").nth(2).check()
     tab.locator("form .bar .primary").click()
     expect(tab.locator("[data-tool]").first).to_be_visible()
-    yield State("agent")
+    yield "agent"
     tab.goto(f"{suite.url}/tools")
     expect(tab.locator("[data-tool]").first).to_be_visible()
-    yield State("tools")
+    yield "tools"
     tab.goto(f"{suite.url}/s/{'0' * 8}-0000-7000-8000-{'0' * 12}")
     expect(tab.locator("[data-status=failed] h2")).to_be_visible()
-    yield State("missing")
+    yield "missing"
 
 
-def looks(tab: Page, state: State) -> Iterator[str]:
+def looks(tab: Page, state: str) -> Iterator[str]:
     """The state that the page is in, in both themes and at both widths; each look's name."""
     for width in (390, 1280):
         tab.set_viewport_size({"width": width, "height": HEIGHT})
         for scheme in _SCHEMES:
             tab.emulate_media(color_scheme=scheme)
-            tab.locator(state.at).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
+            tab.locator(AT.get(state, "body")).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
             yield f"{scheme}-{width}"
             assert tab.evaluate("document.documentElement.scrollWidth") <= width

@@ -22,4 +22,4 @@ def test_the_main_states_are_pictured(browser: Browser, suite: PageSuite) -> Non
         tab = context.new_page()
         for state in main_states(tab, suite):
             for look in looks(tab, state):
-                tab.screenshot(path=directory / f"{state.name}-{look}.png", animations="disabled")
+                tab.screenshot(path=directory / f"{state}-{look}.png", animations="disabled")
