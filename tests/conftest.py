@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
+import hypothesis
 import pytest
 
 from tests.fakes.postgres import PostgresServer, postgres_server
+
+# An example that takes a second is one on a busy machine; one that takes five is one of a parser that has gone astray.
+hypothesis.settings.register_profile("side by side", deadline=timedelta(seconds=5))
+hypothesis.settings.load_profile("side by side")
 
 
 @pytest.fixture(scope="session", name="postgres_server")

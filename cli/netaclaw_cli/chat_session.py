@@ -27,7 +27,6 @@ from netaclaw_chassis.errors import from_rpc
 from netaclaw_cli.chat_commands import named
 from netaclaw_cli.errors import CommandError, words_for
 from netaclaw_cli.printing import TurnPrinter, Write, question_lines
-from netaclaw_cli.tree_lines import last_exchange
 from netaclaw_cli.wording import outcome
 from netaclaw_client import Backoff, Client, SessionView, run_turn
 from netaclaw_client.follow import running_turn
@@ -86,9 +85,7 @@ class ChatSession:
         return await self.go_on()
 
     async def go_on(self) -> bool:
-        """Show where the conversation stands, and a turn that runs, to its end; True unless that one failed."""
-        for line in last_exchange(self.view):
-            self._write(f"{line}\n")
+        """Show a turn that runs, with its open question, to its end; True unless there is one and it failed."""
         turn_id = self.view.session.running_turn_id
         if not turn_id:
             return True

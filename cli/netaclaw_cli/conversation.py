@@ -27,6 +27,8 @@ class Conversation:
         self._lines = lines
         self._work: asyncio.Task[bool] | None = None
         self._cancelling: asyncio.Task[bool] | None = None
+        self._ends_with_us = False
+        """Whether what runs ends when its call does; all else goes on without its caller."""
         self._left = asyncio.Event()
         self._completed = True
 
@@ -50,6 +52,7 @@ class Conversation:
         line = self._next_line()
         if self._lines.interactive:
             self._line("(/help lists what can be typed)")
+            self._show_last()
         line = await self._attend(self._chat.go_on(), line)
         while not self._left.is_set():
             await self._either(line)
@@ -72,7 +75,9 @@ class Conversation:
         if command.name in ("say", "queue"):
             line = await self._attend(self._chat.send(command.text), line)
         else:
+            self._ends_with_us = command.name == "summarize"
             await self._attend(self._done(command), None)
+            self._ends_with_us = False
         while self._chat.waiting and not self._left.is_set():
             line = await self._attend(self._chat.follow_waiting(), line)
         return line
@@ -93,7 +98,7 @@ class Conversation:
                 if command is not None:
                     await self._quietly(self._done_meanwhile(command))
         if self._work.done():
-            self._completed = self._work.result()
+            self._completed = not self._work.cancelled() and self._work.result()
         else:
             self._work.cancel()
         self._work = None
@@ -136,10 +141,13 @@ class Conversation:
         for each in tree_lines(view.entries.values(), view.leaf_entry_id):
             self._line(each)
 
+    def _show_last(self) -> None:
+        for each in last_exchange(self._chat.view):
+            self._line(each)
+
     async def _switch(self, command: Command) -> None:
         await self._chat.switch(command.target)
-        for line in last_exchange(self._chat.view):
-            self._line(line)
+        self._show_last()
         self._line("(the next message continues from there)")
 
     async def _summarize(self, command: Command) -> None:
@@ -188,7 +196,11 @@ class Conversation:
         self._cancelling = asyncio.create_task(self._quietly(self._cancelled()))
 
     async def _cancelled(self) -> bool:
-        await self._chat.cancel()
+        if self._ends_with_us and self._work is not None:
+            self._work.cancel()
+            self._line("(cancelled)")
+        else:
+            await self._chat.cancel()
         return True
 
     async def _either(self, *tasks: asyncio.Task[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, StreamChannel
@@ -204,6 +205,8 @@ def question_lines(body: ClarifyBody, view: SessionView) -> Iterator[str]:
         yield f"? {clean(body.question)}"
     for number, choice in enumerate(body.choices, start=1):
         yield f"  {number}  {clean(choice)}{_MEANINGS.get(choice, '') if body.HasField('approval') else ''}"
+    if body.HasField("expire_time"):
+        yield time.strftime("  (until %a %H:%M)", time.localtime(body.expire_time.seconds))
 
 
 def _asking(body: ClarifyBody, view: SessionView) -> str:

@@ -24,6 +24,8 @@ Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler
 Context = grpc.aio.ServicerContext[Any, Any]
 Reader: TypeAlias = "Callable[[Context], Awaitable[Any]]"
 
+REQUEST_WITHIN_S = 30.0
+"""A single request arrives whole within this time, or its call ends: a call costs its server something."""
 _QUIET = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 _OPEN = "/grpc.health.v1.Health/"
 _REMEMBERED_METHODS = 256
@@ -82,14 +84,24 @@ def _observed(method: str, handler: Handler) -> Handler:
 
 
 def _reader(parse: Callable[[bytes], Any] | None) -> Reader:
-    """Reads the one request of a call. Raises InvalidRequest for none, and for one that cannot be parsed.
+    """Reads the one request of a call. Raises InvalidRequest for none, and for one that cannot be parsed; LIMIT_REACHED
+    when it takes too long.
 
     grpc's own handlers of single requests leave a call without a whole message unanswered, for as long as its client
     stays.
     """
 
     async def read(context: Context) -> Any:
-        raw: Any = await context.read()
+        raw: Any = None
+        try:
+            async with asyncio.timeout(REQUEST_WITHIN_S):
+                raw = await context.read()
+        except TimeoutError:
+            raise NetaclawError(
+                Reason.REASON_LIMIT_REACHED,
+                f"the request took longer than {REQUEST_WITHIN_S:.0f} s",
+                metadata={"limit": "request_seconds"},
+            ) from None
         if raw is grpc.aio.EOF:
             raise InvalidRequest([("(message)", "is missing, or broke off")])
         try:

@@ -89,7 +89,7 @@ class Link:
         return (
             *self._both_ends(),
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 2_000),  # in truth, how long one try to connect may take
             ("grpc.max_reconnect_backoff_ms", 2_000),
             ("grpc.enable_http_proxy", 0),  # services are addressed directly, whatever the environment says
             *named,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from netaclaw_agent.models.scripted_goals import GoalKind, parse_goal
 from tests.fakes.openai_server import SPECIAL_GOALS, Call, Reply, ScriptedRule, Text, Thinking, Wait
 from tests.scenarios.goals import CHILD_MARK
 
@@ -39,6 +40,7 @@ class PageModel:
         halves = Reply([Text("This answer **begins** "), Wait(waiting), Text("and ends.")])
         thinks = Reply([Thinking("First I look at the question."), Text("Thought over.")])
         special = {**SPECIAL_GOALS, "WAITING": halves, "HOSTILE": Reply([Text(HOSTILE)]), "THINK": thinks}
+        special |= {"check every page": halves, "exchange rate": SPECIAL_GOALS["FAIL-400"]}  # for pictures
         self.special: dict[str, Reply] = special
         """Replies by a word of the message; more may be added while it runs."""
         self.answering: Callable[[], Reply] | None = None
@@ -58,7 +60,7 @@ class PageModel:
             return Reply(
                 [Text(f"I was told: {messages[-1]['content']}")] if after_a_tool else [_call(*command.groups())]
             )
-        if "AFTERWARDS" in asked and (is_child or "delegate" not in asked):
+        if "AFTERWARDS" in asked and (is_child or parse_goal(asked).kind is GoalKind.UNKNOWN):
             if after_a_tool:
                 return Reply([Text("It was looked at.")])
             return Reply([Text("I look "), Wait(self._waiting), Call("list_files", "{}")])

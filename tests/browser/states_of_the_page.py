@@ -9,14 +9,22 @@ from typing import Literal
 from playwright.sync_api import Page, expect
 
 from tests.browser.page_suite import PageSuite, begin, send, settled, turn
-from tests.browser.test_questions import ASK, in_state
+from tests.browser.test_questions import in_state
 from tests.browser.test_reading import READING
 from tests.fakes.openai_server import Reply, Text
 
 HEIGHT = 844
-RUNNING = "in parallel: WAITING for the first half; count the files; FAIL-400 on purpose"
+RUNNING = "in parallel: check every page of the report; count the files; look the exchange rate up"
 
 
+AT = {
+    "running": "[data-batch]",
+    "ended": "[data-batch]",
+    "question": "[data-clarify]",
+    "tools-used": "[data-role=user]",
+    "editing": ".edit",
+}
+"""What a state is about: the last one is brought into view, since a page of another width scrolls elsewhere."""
 _SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
 
 
@@ -31,7 +39,6 @@ def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
     yield "running"
     suite.release()
     settled(tab)
-    tab.locator("[data-batch]").scroll_into_view_if_needed()
     yield "ended"
     tab.locator("[data-task] .toggle").nth(1).click()
     tab.locator("[data-task]").nth(1).locator("[data-transcript]").click()
@@ -45,7 +52,7 @@ def main_states(tab: Page, suite: PageSuite) -> Iterator[str]:
 
 def _turns(tab: Page) -> Iterator[str]:
     turn(tab, "plan: look at the files; count them; say what was found")
-    send(tab, ASK)
+    send(tab, "ask: Which part should come first? | the figures | the summary")
     in_state(tab, "open")
     yield "question"
     tab.locator("[data-clarify] button").first.click()
@@ -108,11 +115,12 @@ def _pages(tab: Page, suite: PageSuite) -> Iterator[str]:
     yield "missing"
 
 
-def looks(tab: Page) -> Iterator[str]:
-    """The state that the page is in, in both themes and at both widths; each look's name. Ends as it began."""
+def looks(tab: Page, state: str) -> Iterator[str]:
+    """The state that the page is in, in both themes and at both widths; each look's name."""
     for width in (390, 1280):
         tab.set_viewport_size({"width": width, "height": HEIGHT})
         for scheme in _SCHEMES:
             tab.emulate_media(color_scheme=scheme)
+            tab.locator(AT.get(state, "body")).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
             yield f"{scheme}-{width}"
             assert tab.evaluate("document.documentElement.scrollWidth") <= width

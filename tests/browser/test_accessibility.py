@@ -18,7 +18,7 @@ def test_axe_finds_nothing_serious(browser: Browser, suite: PageSuite) -> None:
     with strict_context(browser, suite) as context:
         tab = context.new_page()
         for state in main_states(tab, suite):
-            for look in looks(tab):
+            for look in looks(tab, state):
                 found[f"{state} {look}"] = axe(tab)
     assert {state: lines for state, lines in found.items() if lines} == {}
 

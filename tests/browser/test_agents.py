@@ -60,9 +60,9 @@ def table(tab: Page) -> list[list[str]]:
 
 def test_an_agent_is_made_changed_and_published(tab: Page, suite: PageSuite) -> None:
     tab.goto(f"{suite.url}/agents/new")
-    tab.get_by_label("Name", exact=True).fill("Reader")
+    tab.get_by_label("Name", exact=True).fill("Bookkeeper")
     tab.get_by_role("button", name="Save").click()
-    card = tab.locator("[data-agent]", has_text="Reader")
+    card = tab.locator("[data-agent]", has_text="Bookkeeper")
     expect(card).to_contain_text("not published")
     tab.get_by_label("Write nothing").check()
     tab.get_by_role("button", name="Save").click()

@@ -69,7 +69,7 @@ def test_a_message_steers_the_turn_that_runs(tab: Page, suite: PageSuite) -> Non
     suite.release()
     expect(tab.locator("[data-receipt]")).to_have_count(0)
     settled(tab)
-    expect(tab.locator("[data-role=user]").last).to_contain_text("Steer")
+    expect(tab.locator("[data-role=user]").last.locator("[data-origin=steer]")).to_be_visible()
     assert [message["role"] for message in shown(tab)] == ["user", "assistant", "user", "assistant"]
     reloaded(tab, suite)
 

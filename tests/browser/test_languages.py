@@ -21,6 +21,7 @@ def interface_texts(tab: Page) -> list[str]:
         """() => {
             const texts = [];
             const names = [...document.querySelectorAll('[translate=no]')].map(({ textContent }) => textContent.trim());
+            names.sort((one, other) => other.length - one.length); // a name may stand in another one
             const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
             for (let node = walker.nextNode(); node; node = walker.nextNode())
                 if (!node.parentElement.closest('[translate=no], script, style'))

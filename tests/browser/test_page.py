@@ -122,6 +122,45 @@ def test_a_message_edited_becomes_a_branch_and_the_old_one_is_one_press_away(tab
     assert shown(tab) == first == stored(suite.tree(session_of(tab)))
 
 
+def test_a_branch_that_is_left_goes_on_and_is_found_complete(tab: Page, suite: PageSuite) -> None:
+    begin(tab, suite)
+    turn(tab, "hello")
+    turn(tab, "list the files")
+    tab.locator("[data-edit]").last.click()
+    tab.get_by_label("Edit").fill("in parallel: WAITING for one; count the files")
+    tab.get_by_role("button", name="Send as a new branch").click()
+    half_way(tab)
+    tab.get_by_role("button", name="Previous version").click()
+    expect(tab.get_by_role("group", name="Version 1 of 2")).to_be_visible()
+    expect(tab.locator("[data-running=true]")).to_be_visible()
+    assert batches(tab) == []
+    suite.release()
+    settled(tab)
+    assert shown(tab) == stored(suite.tree(session_of(tab))), "the leaf stays where the reader went"
+    tab.get_by_role("button", name="Next version").click()
+    expect(tab.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    assert [state for _, state in batches(tab)[0]["tasks"]] == ["completed", "completed"]
+    assert shown(tab) == stored(suite.tree(session_of(tab)))
+
+
+def test_what_a_reader_has_opened_and_begun_to_write_stays(tab: Page, suite: PageSuite) -> None:
+    begin(tab, suite)
+    turn(tab, "hello")
+    first = tab.url
+    send(tab, "in parallel: WAITING for one; count the files")
+    half_way(tab)
+    opened = tab.locator("[data-task] .toggle").first
+    opened.click()
+    tab.get_by_label("Message", exact=True).fill("not sent yet")
+    suite.release()
+    settled(tab)
+    expect(opened).to_have_attribute("aria-expanded", "true")
+    tab.get_by_role("link", name="New chat").click()
+    expect(tab.get_by_label("Message", exact=True)).to_have_value("")
+    tab.goto(first)
+    expect(tab.get_by_label("Message", exact=True)).to_have_value("not sent yet")
+
+
 def test_hostile_text_runs_nothing_and_asks_no_other_site(tab: Page, suite: PageSuite) -> None:
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))

@@ -21,5 +21,5 @@ def test_the_main_states_are_pictured(browser: Browser, suite: PageSuite) -> Non
     with strict_context(browser, suite) as context:
         tab = context.new_page()
         for state in main_states(tab, suite):
-            for look in looks(tab):
+            for look in looks(tab, state):
                 tab.screenshot(path=directory / f"{state}-{look}.png", animations="disabled")

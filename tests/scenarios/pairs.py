@@ -101,7 +101,7 @@ async def open_pair(
     settings = {
         "NETACLAW_LOG_LEVEL": "ERROR",
         "NETACLAW_MODEL_MAX_TRIES": "1",
-        "NETACLAW_LEASE_SECONDS": "1",
+        "NETACLAW_LEASE_SECONDS": "2",
         **environ,
         "NETACLAW_SERVICE_TOKEN": SERVICE_TOKEN,
         "NETACLAW_DATABASE_URL": database_url,

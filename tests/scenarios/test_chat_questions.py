@@ -1,4 +1,4 @@
-"""`netaclaw chat` at a pseudo-terminal: questions and approvals, the plan, turns that were begun elsewhere."""
+"""`netaclaw chat` at a pseudo-terminal: questions, the plan, subagents, branches, turns begun elsewhere."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import json
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
-from tests.fakes.openai_server import FakeOpenAI, Text, Wait
-from tests.scenarios.goals import Goals, tasks
+from tests.fakes.openai_server import Call, FakeOpenAI, Hang, Reply, Text, Wait
+from tests.scenarios.goals import Goals, Request, tasks
 from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite
 from tests.scenarios.test_approvals import ASK, made, writer
@@ -15,6 +15,7 @@ from tests.scenarios.test_chat_terminal import chatting, first_answer
 from tests.scenarios.test_todo import FIRST, writes
 from tests.scenarios.test_tools_shell import session_of
 
+SUM_UP = "Sum up the conversation above."
 WHICH = json.dumps({"call": "clarify", "question": "Which?", "choices": ["red", "blue"]})
 
 
@@ -118,8 +119,16 @@ async def test_a_message_enters_the_turn_that_another_client_has_begun(
 async def test_a_branch_is_left_with_its_summary_and_output_spares_the_line_being_typed(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
-    held = asyncio.Event()
-    goals = model_server.rule = Goals({}, {"wait": [Text("I wait. "), Wait(held), Text("Enough.")]})
+    held, summing_up = asyncio.Event(), asyncio.Event()
+    goals = Goals({}, {"wait": [Text("I wait. "), Wait(held), Text("Enough.")]})
+
+    async def rule(request: Request) -> Reply:
+        if SUM_UP in str(request["messages"][-1]["content"]) and not summing_up.is_set():
+            summing_up.set()
+            return Reply([Hang()])
+        return await goals(request)
+
+    model_server.rule = rule
     async with (
         open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
         suite.client() as client,
@@ -137,9 +146,39 @@ async def test_a_branch_is_left_with_its_summary_and_output_spares_the_line_bein
             terminal.type("message")
             await terminal.until("you said half a message")
             await terminal.until("tokens in")
+            leaf = (await client.load(session_id)).leaf_entry_id
+            terminal.type(f"/summarize {await first_answer(client, session_id)}")
+            await summing_up.wait()
+            terminal.interrupt()
+            await terminal.until("(cancelled)")
+            terminal.type("/tree")
+            await terminal.until(f"* {leaf[-12:]}")
             terminal.type(f"/summarize {await first_answer(client, session_id)} the colours")
             await terminal.until("(summary of the branch that is left: you said <conversation>")
     asked = str(goals.main_requests[-1]["messages"][-1]["content"])
     assert "half a message" in asked
     assert "keep in mind: the colours" in asked
     assert "User: first" not in asked
+
+
+async def test_one_subagent_is_steered_and_another_cancelled(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
+    held = asyncio.Event()
+    look = [Reply([Wait(held), Call("list_files", "{}")]), Reply([Text("looked")])]
+    goals = model_server.rule = Goals({"look": look, "stay": [Reply([Hang()])]})
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+        chatting(suite, await suite.new_session(client)) as terminal,
+    ):
+        terminal.type(tasks("look", "stay"))
+        for _ in range(2):
+            await terminal.until("] RUNNING")
+        terminal.type("/steer look mind the roof")
+        await terminal.until("(your message waits)")
+        held.set()
+        await terminal.until("(your message is read)")
+        await terminal.until("[look] COMPLETED")
+        terminal.type("/cancel stay")
+        await terminal.until("[stay] CANCELLED")
+        await terminal.until("tokens in")
+    assert goals.child_requests["look"][1]["messages"][-1]["content"] == "mind the roof"

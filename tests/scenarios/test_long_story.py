@@ -20,7 +20,7 @@ from tests.scenarios.test_clarify import answered_in_time
 from tests.scenarios.test_tools_shell import session_of
 
 LONG = "word " * 1600
-FATAL = "message 13 "
+FATAL = "message 8 "
 """Its answer is what the owner dies in."""
 MADE = "made.txt"
 """What the child writes once a person has let it."""
@@ -93,12 +93,12 @@ class Story:
         await asking
         await self._say(json.dumps({"call": "delegate_parallel", "tasks": [{"goal": "look"}]}))
         place = ""
-        for n in range(9):
+        for n in range(5):
             place = await self._say(f"message {n} {LONG}")
         await self._say("a branch that is left")
         await self._say("the branch that is kept", place)
         await self._delegate_what_must_be_allowed()
-        for n in range(9, 18):
+        for n in range(5, 10):
             sending = self._begin(f"message {n} {LONG}")
             if self._storyteller.deadly and f"message {n} " == FATAL:
                 await self._storyteller.died_in.wait()
@@ -165,8 +165,9 @@ async def test_deaths_in_the_middle_change_no_request_of_a_long_conversation(
     told = []
     for deadly in (False, True):
         storyteller = model_server.rule = Storyteller(deadly=deadly)
-        environ = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_OPENAI_CONTEXT_WINDOW": "20000"}
-        async with open_suite("four_processes", **environ) as suite, suite.client() as client:
+        environ = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_OPENAI_CONTEXT_WINDOW": "12000"}
+        topology = "four_processes" if deadly else "in_process"
+        async with open_suite(topology, **environ) as suite, suite.client() as client:
             (suite.workspace / MADE).unlink(missing_ok=True)
             ask = {"write_file": ToolApproval.TOOL_APPROVAL_ASK}
             session_id = await session_of(suite, client, approvals=ask)

@@ -12,10 +12,9 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome, BeginTurnRequest, BeginTurnResponse
-from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.beginning import ask_to_begin
 from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.sessions import Sessions, begin_request
@@ -94,17 +93,18 @@ class ChatTurns:
         self, owner_id: str, begin: BeginTurnRequest, meanwhile: Callable[[], Awaitable[None]] | None
     ) -> tuple[BeginTurnResponse, EarlyCall | None]:
         """The store's answer, and the model call that was made meanwhile; dropped when no turn begins."""
-        asked = self._journal.BeginTurn(begin, metadata=calls.outgoing())
-        await asyncio.sleep(0)  # the request leaves in this step, before the model's is made: it takes the longest
-        early = self._sessions.call_early(owner_id, begin)
-        answer = None
+        asked = ask_to_begin(self._journal, begin)
+        early = answer = None
         try:
+            await asyncio.sleep(0)  # the request leaves in this step, before the model's is made: it takes the longest
+            early = self._sessions.call_early(owner_id, begin)
             if meanwhile is not None:
                 await meanwhile()
-            with translated():
-                answer = await asked
+            answer = await asyncio.shield(asked)
             return answer, early
         finally:
+            if answer is None and not (asked.done() and asked.exception()):  # the client has gone, its turn begins
+                self._sessions.begin_alone(owner_id, begin, asked)
             if early is not None and (answer is None or answer.outcome != BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED):
                 await early.drop()
 
@@ -198,9 +198,19 @@ def ends_turn(batch: list[ChatEvent], turn_id: str) -> bool:
     return any(event.turn_id == turn_id and event.WhichOneof("event") in ("done", "error") for event in batch)
 
 
+_FOLDED = frozenset(
+    {
+        *("session_entry_added", "session_entry_updated", "subagent_run_completed"),
+        *("done", "error", "tool_call_completed"),
+    }
+)
+
+
 def fold(response: ExecuteChatResponse, entries: dict[str, Entry], event: ChatEvent) -> None:
     """Add one event of the turn to the answer."""
     kind = event.WhichOneof("event")
+    if kind not in _FOLDED:
+        return
     response.session_id = event.session_id
     response.turn_id = event.turn_id or response.turn_id
     if kind in ("session_entry_added", "session_entry_updated"):

@@ -88,9 +88,13 @@ class JournalWriter:
         return self._failure is not None
 
     def seal(self) -> None:
-        """Refuse everything that is appended from now on; what was appended before is still written."""
+        """Refuse everything that is appended from now on; what was appended before is still written, rows as they stand
+        now: what becomes of their subjects here is not the next owner's."""
         if self._failure is None:
             self._failure = lease_lost()
+            for waiting in self._waiting:
+                waiting.writes = [*(row.write() for row in waiting.rows), *waiting.writes]
+                waiting.rows = ()
 
     async def append(self, *writes: Write) -> None:
         """Commit the writes atomically, in order after all earlier ones, and publish their events.

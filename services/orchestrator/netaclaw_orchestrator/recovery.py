@@ -46,8 +46,6 @@ class Recovery(Background):
                 await self._claim()
             except grpc.aio.AioRpcError as error:
                 log.info("no claims", extra={"reason": from_rpc(error).reason_name})
-            except NetaclawError as error:
-                log.warning("a turn could not be taken over", extra={"reason": error.reason_name})
             await asyncio.sleep(self._interval_s)  # the interval itself
 
     async def _claim(self) -> None:
@@ -55,4 +53,9 @@ class Recovery(Background):
         for turn in claimed.turns:
             extra = {"turn_id": turn.turn_id, "takeovers": turn.takeovers}
             log.warning("taking over a turn", extra=extra)
-            await self._sessions.take_over(turn, self._reads)
+            try:
+                await self._sessions.take_over(turn, self._reads)
+            except Exception as error:  # it was claimed: unless it is given back, nobody ever looks at it again
+                reason = error.reason_name if isinstance(error, NetaclawError) else type(error).__name__
+                log.warning("a turn could not be taken over", extra={**extra, "reason": reason})
+                await self._sessions.leave(turn.session.session_id, turn.generation)

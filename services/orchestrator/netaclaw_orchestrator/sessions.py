@@ -27,8 +27,8 @@ from netaclaw_agent.model import ModelError
 from netaclaw_agent.tokens import message_tokens
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator.beginning import ask_to_begin
 from netaclaw_orchestrator.fetching import Fetcher
-from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Pace, Publisher, Subscription
@@ -180,15 +180,26 @@ class Sessions:
         request: BeginTurnRequest,
         early: EarlyCall | None = None,
     ) -> tuple[Turn, Subscription]:
-        """Start the turn that the store has begun, and read its events from the first one on."""
+        """Start the turn that the store has begun, and read its events from the first one on.
+
+        When that fails or is cancelled, the turn is left to whoever claims it.
+        """
         session_id = begun.session.session_id
-        live = await self._own(session_id, owner_id, begun.generation)
-        live.publisher.start_at(begun.turn_start_seq)
-        subscription = live.publisher.subscribe()
-        live.publisher.durable(begun.events)
-        turn = await live.begin(begun, request, early)
+        try:
+            live = await self._own(session_id, owner_id, begun.generation)
+            live.publisher.start_at(begun.turn_start_seq)
+            subscription = live.publisher.subscribe()
+            live.publisher.durable(begun.events)
+            turn = await live.begin(begun, request, early)
+        except BaseException:
+            self._spawn(self.leave(session_id, begun.generation))
+            raise
         self._follow(live, turn)
         return turn, subscription
+
+    def begin_alone(self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse]) -> None:
+        """Go on with a message whose client has gone before the store had answered."""
+        self._spawn(self._begin_alone(owner_id, request, asked))
 
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> None:
         """Go on with the turn of a dead owner. Raises NetaclawError when the store cannot be read."""
@@ -196,6 +207,10 @@ class Sessions:
         live.publisher.start_at(claimed.session.seq)
         turn = await live.take_over(claimed, reads)
         self._follow(live, turn)
+
+    async def leave(self, session_id: str, generation: int) -> None:
+        """Leave a turn that could not be gone on with here to whoever claims it next."""
+        await give_back_lease(self._services, session_id, generation)
 
     async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:
         """A message that the store has queued behind the running turn of an owned session."""
@@ -285,9 +300,10 @@ class Sessions:
             self._live.pop(live.session_id)
             self._publishers.pop(live.session_id, None)
             await live.close()
-        elif live.waiting:
+            return
+        if live.waiting:
             await self._begin_waiting(live)
-        else:
+        if not live.busy:
             loop = asyncio.get_running_loop()
             self._idle[live.session_id] = loop.call_later(self._services.idle_s, self._on_idle, live)
 
@@ -303,8 +319,7 @@ class Sessions:
             from_queue=True,
         )
         try:
-            with translated():
-                begun = await self._services.journal.BeginTurn(request)
+            begun = await ask_to_begin(self._services.journal, request)
         except NetaclawError as error:
             if error.reason != Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
                 log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
@@ -313,8 +328,22 @@ class Sessions:
             live.waiting.clear()
             return
         live.waiting.pop(begun.request_id, None)
-        _, subscription = await self.begin(live.owner_id, begun, request)
-        self.unsubscribe(live.session_id, subscription)
+        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
+            _, subscription = await self.begin(live.owner_id, begun, request)
+            self.unsubscribe(live.session_id, subscription)
+
+    async def _begin_alone(
+        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse]
+    ) -> None:
+        try:
+            begun = await asked
+            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
+                _, subscription = await self.begin(owner_id, begun, request)
+                self.unsubscribe(begun.session.session_id, subscription)
+            elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
+                await self.enqueue(owner_id, begun, Waiting(request.request_id, request.when_busy, request.content))
+        except NetaclawError as error:
+            log.info("a message of a client that has gone", extra={"reason": error.reason_name})
 
     def _fetch(self, session_id: str, owner_id: str) -> None:
         publisher = self._publishers.get(session_id)

@@ -86,13 +86,13 @@ async def begin_turn(database: Database, request: j.BeginTurnRequest) -> j.Begin
     return await database.transact(lambda connection: _carefully(connection, turn))
 
 
-def _turn(request: j.BeginTurnRequest) -> _Turn:
+def _turn(request: j.BeginTurnRequest, origin: str = "") -> _Turn:
     user = Entry(
         entry_id=request.user_entry_id,
         turn_id=request.turn_id,
         kind=ENTRY_KIND_USER,
         state=ENTRY_STATE_COMPLETE,
-        user=UserBody(text=request.content),
+        user=UserBody(text=request.content, origin=origin),
     )
     placeholder = Entry(
         entry_id=request.assistant_entry_id,
@@ -107,6 +107,10 @@ def _turn(request: j.BeginTurnRequest) -> _Turn:
 async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurnResponse:
     """The same under the session's lock, naming what stands in the way."""
     request = turn.request
+    session = await connection.fetchrow(SQL["lock_session"], request.session_id, request.owner_id)
+    begun = await _begun_before(connection, request, session)
+    if begun is not None:
+        return begun
     earlier = await _earlier(connection, turn)
     if earlier is not None:
         return earlier
@@ -122,15 +126,38 @@ async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurn
     return _started(turn, await _begin(connection, turn))
 
 
+async def _begun_before(
+    connection: asyncpg.Connection, request: j.BeginTurnRequest, session: asyncpg.Record | None
+) -> j.BeginTurnResponse | None:
+    """The turn that an earlier try of the same request has begun, whose answer was lost.
+
+    Nobody runs it, so its lease is given back, and the first who looks goes on with it.
+    """
+    if session is None or session["running_turn_id"] != request.turn_id:
+        return None
+    names = (request.session_id, session["lease_instance_id"], session["generation"])
+    await connection.execute(SQL["release_lease"], *names)
+    return j.BeginTurnResponse(
+        outcome=j.BEGIN_TURN_OUTCOME_JOINED,
+        turn_id=request.turn_id,
+        turn_start_seq=await connection.fetchval(SQL["turn_start"], request.session_id, request.turn_id),
+        session=session_from(session),
+        request_id=request.request_id,
+    )
+
+
 async def _from_queue(connection: asyncpg.Connection, request: j.BeginTurnRequest) -> j.BeginTurnResponse:
     """Begin a turn with the message that has waited longest."""
     session = await _owned(connection, request)
+    before = await _begun_before(connection, request, session)
+    if before is not None:
+        return before
     if session["running_turn_id"]:
         raise turn_running(session)
     taken = await queue.take_next(connection, request, session)
     if taken is None:
         return j.BeginTurnResponse(outcome=j.BEGIN_TURN_OUTCOME_EMPTY, session=session_from(session))
-    turn = _turn(taken[0])
+    turn = _turn(taken[0], "queue")
     await _check_references(connection, turn, session)
     response = _started(turn, await _begin(connection, turn))
     response.turn_start_seq = session["seq"]

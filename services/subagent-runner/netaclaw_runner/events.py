@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from netaclaw.error.v1.reason_pb2 import Reason
@@ -22,8 +21,8 @@ class EventStream:
     """Has one reader at most. Deltas and tools' output are for the reader of the moment; everything else is kept for a
     later one.
 
-    A message that is sent again replaces its earlier version among the kept ones, so numbers may skip on a
-    take-over.
+    A message that is sent again replaces its earlier version among the kept ones and those that still wait, so numbers
+    may skip.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -120,9 +119,11 @@ class EventStream:
 
     def _retain(self, event: RunEvent, size: int) -> None:
         if event.HasField("message"):
-            n = event.message.n
-            self._forget(self._message_no.get(n, 0))
-            self._message_no[n] = event.event_no
+            earlier_no = self._message_no.get(event.message.n, 0)
+            self._forget(earlier_no)
+            if self._reader is not None and earlier_no:
+                self._reader.withdraw(earlier_no)
+            self._message_no[event.message.n] = event.event_no
         self._retained[event.event_no] = event, size
         self._retained_size += size
         while self._retained_size > self._retained_bytes and len(self._retained) > 1:
@@ -149,7 +150,8 @@ class Reader:
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
-        self._events: deque[tuple[RunEvent, int]] = deque()
+        self._events: dict[int, tuple[RunEvent, int]] = {}
+        """By number, in order, with their sizes in bytes; `attached` has the number 0."""
         self.on_ready: Callable[[], None] = lambda: None
         self.displaced = False
         """Another reader has taken over: nothing more is to be read here."""
@@ -167,10 +169,15 @@ class Reader:
 
     def put(self, event: RunEvent, size: int) -> None:
         """Queue an event of so many bytes."""
-        self._events.append((event, size))
+        self._events[event.event_no] = event, size
         self.size += size
         self.urgent = self.urgent or event.WhichOneof("event") in _URGENT
         self.on_ready()
+
+    def withdraw(self, number: int) -> None:
+        """An event that waits is told of anew by a later one."""
+        _, size = self._events.pop(number, (None, 0))
+        self.size -= size
 
     def displace(self) -> None:
         """Another reader takes over."""
@@ -181,13 +188,16 @@ class Reader:
         """The next events that fit into the share; the first one, if it fits into the room. Sizes in bytes."""
         batch: list[RunEvent] = []
         left = room
-        while self._events and self._events[0][1] <= left:
-            event, size = self._events.popleft()
+        for event, size in self._events.values():
+            if size > left:
+                break
             batch.append(event)
             self.size -= size
             room -= size
             share -= size
             left = min(share, room)
+        for event in batch:
+            del self._events[event.event_no]
         self.urgent = self.displaced
         self.finished = bool(batch) and batch[-1].HasField("ended")
         self._stream.taken(self)

@@ -32,7 +32,7 @@ class ToolHosts:
     @property
     def count(self) -> int:
         """Hosts in use."""
-        return len(self._hosts)
+        return sum(not host.given_up for host in self._hosts)
 
     def make(self, opening: HostToolsOpen) -> ToolHost:
         """A host, not yet opened. Raises INVALID_FIELD, LIMIT_REACHED, SANDBOX_UNAVAILABLE, WORKSPACE_NOT_FOUND and
@@ -40,14 +40,22 @@ class ToolHosts:
         _check(opening)
         if self._stopping:
             raise NetaclawError(Reason.REASON_SHUTTING_DOWN, "the runner is stopping")
-        if len(self._hosts) >= self._max_hosts:
-            raise limit_reached("max_tool_hosts", self._max_hosts)
+        self._make_room()
         policy = opening.host.policy
         check_sandbox(policy.sandbox, self._launcher.sandbox)
         workspace_fd = self._workspaces.open(policy.workspace, opening.owner_id) if policy.workspace else None
         host = ToolHost(new_id(), opening, self._launcher, workspace_fd, limits=self._limits)
         self._hosts.add(host)
         return host
+
+    def _make_room(self) -> None:
+        """Where the house is full, the host goes whose last call is longest ago. Raises LIMIT_REACHED when all work."""
+        if self.count < self._max_hosts:
+            return
+        idle = [host for host in self._hosts if host.idle and not host.given_up]
+        if not idle:
+            raise limit_reached("max_tool_hosts", self._max_hosts)
+        min(idle, key=lambda host: host.used_at).give_up()
 
     async def close(self, host: ToolHost) -> None:
         """Close a host; answers when nothing of it is alive. Idempotent, and goes on when the caller is cancelled."""

@@ -66,8 +66,8 @@ class RunnerService(RunnerServiceServicer):
         try:
             yield HostToolsResponse(started=await host.open())
             calling = asyncio.create_task(_call(host, request_iterator))
-            while True:
-                yield await host.next_answer()
+            while (answer := await host.next_answer()) is not None:
+                yield answer
         except LaunchError as error:
             raise NetaclawError(Reason.REASON_SERVICE_UNAVAILABLE, str(error)) from error
         finally:

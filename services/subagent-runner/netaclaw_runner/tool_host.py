@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections import OrderedDict
 
 from netaclaw.subagent.v1 import envelope_pb2 as pb
@@ -49,7 +50,10 @@ class ToolHost:
         self._running = ""
         self._result: asyncio.Future[pb.ToolResultLine | str] | None = None
         self._lost = False
-        self._answers: asyncio.Queue[HostToolsResponse] = asyncio.Queue(_MAX_ANSWERS)
+        self._answers: asyncio.Queue[HostToolsResponse | None] = asyncio.Queue(_MAX_ANSWERS)
+        self.used_at = time.monotonic()
+        """When it was made, or its last call came."""
+        self.given_up = False
         self._working: asyncio.Task[None] | None = None
 
     async def open(self) -> WorkerStarted:
@@ -59,8 +63,21 @@ class ToolHost:
         report = link.sandbox
         return WorkerStarted(pid=link.pid, sandbox_in_force=report.in_force, sandbox_missing=report.missing)
 
+    @property
+    def idle(self) -> bool:
+        """Whether it is open and no call runs or waits."""
+        return self._working is not None and not (self._running or self._calls or self._answers.qsize())
+
+    def give_up(self) -> None:
+        """End an idle host, so that another one has its place: its caller opens one again when it needs it."""
+        self.given_up = True
+        self._answers.put_nowait(None)
+
     async def call(self, call: pb.ToolCall) -> None:
         """Queue a call. One that cannot be queued is answered at once."""
+        self.used_at = time.monotonic()
+        if self.given_up:
+            return  # its stream ends, which the caller hears
         if not 0 < len(call.call_id) <= _MAX_NAME or call.call_id == self._running or call.call_id in self._calls:
             self._child_log.note("a call without an id, or with one in use, was ignored")
         elif len(self._calls) >= self._limits.waiting_calls:
@@ -83,8 +100,8 @@ class ToolHost:
                 self._limits.cancel_s, self._give_up, self._result, "stopped while it was running"
             )
 
-    async def next_answer(self) -> HostToolsResponse:
-        """The next result or stretch of output."""
+    async def next_answer(self) -> HostToolsResponse | None:
+        """The next result or stretch of output; None once the host was given up."""
         return await self._answers.get()
 
     async def close(self) -> None:

@@ -52,22 +52,20 @@ async def test_a_task_is_run_in_a_process_of_its_own_and_ends_once(tmp_path: Pat
     async with runner(tmp_path, model) as rig:
         run = await rig.run(task_envelope("count the lines"))
 
-    assert run.kinds == [
+    assert [kind for kind in run.kinds if kind != "message"] == [
         "started",
-        "message",
         "stream_start",
-        "message",
         "usage",
         "tool_call",
         "tool_result",
-        "message",
         "stream_start",
         *["stream_delta"] * run.kinds.count("stream_delta"),
-        "message",
         "usage",
         "ended",
     ]
-    assert [event.event_no for event in run.events] == list(range(1, len(run.events) + 1))
+    assert list(run.transcript) == [0, 1, 2]
+    numbers = [event.event_no for event in run.events]
+    assert numbers == sorted(set(numbers))
     ended = run.ended
     assert (ended.state, ended.final_output, ended.error) == (COMPLETED, "two lines in all", "")
     assert ended.raw_final_content == "two lines in all "

@@ -187,13 +187,33 @@ async def test_the_streams_end_ends_the_host(tmp_path: Path) -> None:
             assert (await rig.status()).tool_hosts == 1
 
 
-async def test_hosts_have_a_limit_of_their_own(tmp_path: Path) -> None:
-    async with runner(tmp_path, max_workers=1) as rig, _host(rig):
+async def test_in_a_full_house_the_host_that_was_idle_longest_gives_its_place(tmp_path: Path) -> None:
+    async with runner(tmp_path, max_workers=2) as rig, _host(rig) as (one, first), _host(rig) as (two, second):
+        await two.call("1", "list_files")
+        await one.call("1", "list_files")
+        async with _host(rig) as (three, _):
+            assert await two.stream.read() is grpc.aio.EOF
+            await gone(second)
+            assert not (await three.call("1", "list_files")).is_error
+            assert not (await one.call("2", "list_files")).is_error
+            assert (alive(first), (await rig.status()).tool_hosts) == (True, 2)
+
+
+async def test_hosts_at_work_have_a_limit_of_their_own(tmp_path: Path) -> None:
+    launcher = program(HOST_PROGRAM)
+    async with runner(tmp_path, launcher=launcher, max_workers=1) as rig, _host(rig) as (host, _):
+        await host.send("1", "search_files")
+        assert (await host.next()).output.text == "searching"
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await Host(rig.stub.HostTools()).open(opening())
-        assert (await rig.run()).ended.error == "the answer was empty"  # a run still starts
+        assert (await rig.status()).tool_hosts == 1
 
     assert from_rpc(caught.value).metadata["limit"] == "max_tool_hosts"
+
+
+async def test_hosts_are_counted_apart_from_runs(tmp_path: Path) -> None:
+    async with runner(tmp_path, max_workers=1) as rig, _host(rig):
+        assert (await rig.run()).ended.error == "the answer was empty"  # a run still starts
 
 
 async def test_a_host_that_cannot_be_opened_is_refused_with_its_reason(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from netaclaw.agent.v1 import agent_pb2
 from netaclaw.agent.v1 import agent_service_pb2 as a
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
-from tests.integration.store.driver import OWNER, Store, Turn, entry_write, metadata, refused, text
+from tests.integration.store.driver import INSTANCE, OWNER, Store, Turn, entry_write, metadata, refused, text
 
 
 async def test_a_turn_starts_with_its_entries_leaf_and_events_in_order(store: Store) -> None:
@@ -199,3 +200,32 @@ async def test_nul_in_a_message_is_kept_in_the_entry(store: Store) -> None:
     turn = await store.new_turn(content="a\0b")
     assert (await store.tree(turn.session_id))[0].user.text == "a\0b"
     assert turn.begun.session.title == "a�b"
+
+
+@pytest.mark.parametrize("way", ["new session", "known session", "request id", "from queue"])
+async def test_a_try_whose_answer_was_lost_is_joined_and_its_turn_left_to_whoever_claims_it(
+    store: Store, way: str
+) -> None:
+    session_id = new_id()
+    ids = {"turn_id": new_id(), "user_entry_id": new_id(), "assistant_entry_id": new_id()}
+    if way == "new session":
+        ids["create_session"] = True  # type: ignore[assignment]  # fields of one message
+    else:
+        turn = await store.new_turn()
+        session_id = turn.session_id
+        if way == "from queue":
+            await store.begin(session_id, when_busy=WHEN_BUSY_ENQUEUE)
+            ids["from_queue"] = True  # type: ignore[assignment]  # fields of one message
+        elif way == "request id":
+            ids["request_id"] = "once"
+        await turn.finish()
+    first = await store.begin(session_id, **ids)
+    again = await store.begin(session_id, **ids)
+    assert first.outcome == j.BEGIN_TURN_OUTCOME_STARTED
+    assert (again.outcome, again.turn_id) == (j.BEGIN_TURN_OUTCOME_JOINED, ids["turn_id"])
+    assert again.turn_start_seq == first.turn_start_seq
+    claimed = await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=INSTANCE))
+    assert [each.turn_id for each in claimed.turns] == [ids["turn_id"]]
+    assert len(await store.query("SELECT FROM turn WHERE session_id = $1", session_id)) == (
+        1 if way == "new session" else 2
+    )

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw_chassis import calls
+from netaclaw_chassis import calls, interceptors
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.errors import CODES, InvalidRequest, NetaclawError, from_rpc, printable
 from netaclaw_chassis.server import GrpcServer, PortInUse
@@ -114,6 +114,19 @@ async def test_an_unknown_error_is_masked_and_names_the_request(method: str) -> 
     assert got.code is grpc.StatusCode.INTERNAL
     assert CANARY not in str(got)
     assert got.metadata["request_id"] in str(got)
+
+
+async def test_a_request_that_does_not_come_ends_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interceptors, "REQUEST_WITHIN_S", 0.2)
+    server = GrpcServer("127.0.0.1", 0, [], handlers=[Raises(RuntimeError())])
+    await server.start()
+    async with connect(server.address) as channel:
+        bare: Any = channel
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await bare.stream_unary("/test/Unary")()  # opened, and never written to
+    await server.stop(0)
+    error = from_rpc(caught.value)
+    assert (error.reason, error.metadata) == (Reason.REASON_LIMIT_REACHED, {"limit": "request_seconds"})
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:

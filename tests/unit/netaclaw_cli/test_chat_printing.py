@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,13 @@ def test_a_recorded_delegation_shows_its_calls_its_tasks_the_answer_and_what_it_
 )
 def test_an_event_is_shown_in_words(event: ChatEvent, lines: str) -> None:
     assert shown(event) == lines
+
+
+def test_a_question_says_until_when_it_waits() -> None:
+    asked = question(question="Which?")
+    asked.clarify.expire_time.FromSeconds(1_800_000_000)
+    until = time.strftime("%a %H:%M", time.localtime(1_800_000_000))
+    assert shown(ChatEvent(clarify_request=e.ClarifyRequest(entry=asked))) == f"? Which?\n  (until {until})\n"
 
 
 def test_the_end_tells_tokens_cost_and_how_full_the_context_is() -> None:

@@ -13,6 +13,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
     LeafWrite,
     Write,
 )
+from netaclaw_chassis.errors import NetaclawError
 from netaclaw_orchestrator.journal import MAX_BATCH_WRITES, JournalWriter, Row
 from netaclaw_orchestrator.publisher import Publisher
 
@@ -105,3 +106,24 @@ async def test_appends_that_do_not_fit_into_one_message_keep_their_order_and_the
     assert [len(request.writes) for request in store.requests] == [MAX_BATCH_WRITES, 1, 1]
     assert [request.append_no for request in store.requests] == [1, 2, 3]
     await journal.close()
+
+
+async def test_a_row_that_waits_when_the_session_is_given_away_tells_nothing_of_what_comes_after() -> None:
+    store = Store()
+    journal = writer(store)
+    state = "running"
+    journal.post(leaf("in flight"))
+    await store.asked.wait()
+    journal.post(leaf("step"), rows=[Row(lambda: leaf(state))])
+    journal.seal()
+    state = "cancelled, for this owner leaves it"
+    with pytest.raises(NetaclawError):
+        await journal.post(rows=[Row(lambda: leaf(state))])
+    store.opened.set()
+    await journal.close()
+
+    assert [write.leaf.leaf_entry_id for each in store.requests for write in each.writes] == [
+        "in flight",
+        "running",
+        "step",
+    ]

@@ -136,6 +136,20 @@ async def test_a_message_sent_again_replaces_its_earlier_version() -> None:
     assert [event.event_no for event in _taken(stream.take_over(0, _nothing))] == [0, 2]
 
 
+async def test_a_message_sent_again_is_told_once_to_a_reader_that_has_not_taken_it_yet() -> None:
+    stream = _stream()
+    reader = stream.open()
+    stream.add(_message(0, "without a result"))
+    stream.add(_start(1))
+    stream.add(_message(0, "with a result"))
+    told = _taken(reader)
+    assert [event.event_no for event in told] == [2, 3]
+    assert reader.size == 0
+
+    stream.add(_message(0, "with another"))
+    assert [event.event_no for event in _taken(reader)] == [4]
+
+
 async def test_a_displaced_reader_is_told() -> None:
     stream = _stream()
     first = stream.open()

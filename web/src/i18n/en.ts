@@ -52,6 +52,8 @@ export const en = {
     stopping: "Stopping…",
     queue: "Queue",
     steer: "Steer",
+    wasQueued: "waited in the queue",
+    didSteer: "sent while it worked",
     whenBusy: "While the agent works",
     thinkingLevel: "Thinking",
     edit: "Edit",

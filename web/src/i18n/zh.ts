@@ -54,6 +54,8 @@ export const zh: typeof en = {
     stopping: "正在停止……",
     queue: "排队",
     steer: "引导",
+    wasQueued: "曾排队等候",
+    didSteer: "在其工作时发送",
     whenBusy: "智能体工作时",
     thinkingLevel: "思考",
     edit: "编辑",

@@ -1,6 +1,7 @@
 import {
   type Draft,
   draftKey,
+  FeedError,
   SessionStore,
   type SessionStatus,
   type StoreChange,
@@ -31,7 +32,10 @@ export const useChat = defineStore("chat", () => {
   const sessionId = ref("");
   const status = ref<SessionStatus>("loading");
   const failure = shallowRef<unknown>();
-  const leafEntryId = ref("");
+  const storedLeaf = ref("");
+  /** The leaf of a branch that is looked at while another one is written to; empty: the stored leaf. */
+  const viewedLeaf = ref("");
+  const leafEntryId = computed(() => viewedLeaf.value || storedLeaf.value);
   const session = shallowRef<Session>();
   const tokens = shallowRef<TokenUpdate>();
   const waiting = ref<Waiting[]>([]);
@@ -77,7 +81,13 @@ export const useChat = defineStore("chat", () => {
     open = undefined;
     for (const map of [containers.entries, containers.drafts, containers.toolOutputs, heard]) map.clear();
     treeOpen.value = false;
-    sessionId.value = leafEntryId.value = from.value = compactionError.value = runningTurnId.value = "";
+    sessionId.value =
+      storedLeaf.value =
+      viewedLeaf.value =
+      from.value =
+      compactionError.value =
+      runningTurnId.value =
+        "";
     session.value = tokens.value = failure.value = undefined;
     waiting.value = [];
     loaded.value = sending.value = compacting.value = false;
@@ -87,7 +97,8 @@ export const useChat = defineStore("chat", () => {
   function changed(store: SessionStore, change: StoreChange): void {
     status.value = store.status;
     failure.value = store.error;
-    leafEntryId.value = store.view.leafEntryId;
+    storedLeaf.value = store.view.leafEntryId;
+    if (viewedLeaf.value === storedLeaf.value) viewedLeaf.value = "";
     session.value = store.view.session;
     tokens.value = store.view.tokens;
     if (change.kind === "reset" || (change.kind === "event" && change.event.event.case !== "heartbeat")) {
@@ -127,6 +138,7 @@ export const useChat = defineStore("chat", () => {
         case "error":
           if (runningTurnId.value === change.event.turnId) runningTurnId.value = "";
           atRest();
+          void settleView();
           break;
       }
     }
@@ -196,8 +208,15 @@ export const useChat = defineStore("chat", () => {
     stoppingTasks.value = rest;
   }
 
-  /** Show another branch; with instructions, or "", the one that is left is summarised. */
+  /**
+   * Show another branch; with instructions, or "", the one that is left is summarised. While a turn runs the leaf is that
+   * turn's, so the reader alone goes there until its end, without a summary.
+   */
   async function switchTo(leaf: string, instructions?: string): Promise<boolean> {
+    if (running.value) {
+      viewedLeaf.value = leaf === storedLeaf.value ? "" : leaf;
+      return true;
+    }
     const summary = instructions === undefined ? {} : { summarize: true, instructions };
     const request = { sessionId: sessionId.value, leafEntryId: leaf, ...summary };
     return notices.attempt(() => client.commands.switchLeaf(request));
@@ -208,6 +227,17 @@ export const useChat = defineStore("chat", () => {
     const id = sessionId.value;
     leave();
     await show(id);
+  }
+
+  /** The leaf follows the reader, unless the next turn has begun. */
+  async function settleView(): Promise<void> {
+    const [id, leaf] = [sessionId.value, viewedLeaf.value];
+    if (!leaf) return;
+    try {
+      await client.commands.switchLeaf({ sessionId: id, leafEntryId: leaf });
+    } catch (error) {
+      if (FeedError.from(error).reason !== "TURN_RUNNING" && sessionId.value === id) viewedLeaf.value = "";
+    }
   }
 
   function draftOf(entryId: string, taskId = ""): Draft | undefined {

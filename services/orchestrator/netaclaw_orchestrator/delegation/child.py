@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netaclaw.chat.v1.event_pb2 import (
@@ -271,21 +271,17 @@ class Child:
         """Apply one event; what is answered is to be waited for. The runner's order is kept; proxied calls run beside
         the stream."""
         kind = event.WhichOneof("event")
-        if self._ended is not None or kind is None:
+        if self._ended is not None or kind not in _HANDLERS:
             return None
         if (kind in LIVE and (self._fresh or self._unwritten)) or len(self._unwritten) >= MAX_UNWRITTEN:
             return self._on_written(kind, event)
-        return self._apply(kind, event)
+        return _HANDLERS[kind](self, getattr(event, kind))
 
     async def _on_written(self, kind: str, event: RunEvent) -> None:
         await self._steps_written()
-        doing = self._apply(kind, event)
+        doing = _HANDLERS[kind](self, getattr(event, kind))
         if doing is not None:
             await doing
-
-    def _apply(self, kind: str, event: RunEvent) -> Awaitable[None] | None:
-        handler: Any = getattr(self, f"_on_{kind}", None)
-        return None if handler is None else handler(getattr(event, kind))
 
     def _on_attached(self, attached: RunAttached) -> None:
         """From here on all is told again, also what an earlier owner has written; and counted from the beginning."""
@@ -391,3 +387,11 @@ class Child:
             owner_id=self._scope.owner_id,
             history=plan.history,
         )
+
+
+_HANDLERS: Mapping[str, Callable[[Child, Any], Awaitable[None] | None]] = {
+    name.removeprefix("_on_"): handler
+    for name, handler in vars(Child).items()
+    if name.removeprefix("_on_") in RunEvent.DESCRIPTOR.fields_by_name
+}
+"""By kind of event."""

@@ -187,6 +187,9 @@ RETURNING request_id;
 DELETE FROM queued_message WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
 RETURNING request_id;
 
+-- name: turn_start
+SELECT start_seq FROM turn WHERE session_id = $1 AND turn_id = $2;
+
 -- name: start_turn_at
 UPDATE turn SET start_seq = $3 WHERE session_id = $1 AND turn_id = $2;
 

@@ -1,0 +1,92 @@
+"""A turn that the store has begun, and whose beginner does not hear of it, runs all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
+from netaclaw.chat.v1.event_pb2 import TurnOutcome
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.entry_pb2 import Entry
+from netaclaw.session.v1.session_service_pb2 import GetSessionRequest
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnResponse
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_client.client import Client
+from netaclaw_orchestrator.tree_reader import TreeReader
+from netaclaw_store import journal_service
+from netaclaw_store.begin_turn import begin_turn
+from tests.scenarios.suites import OpenSuite
+
+
+async def until_idle(client: Client, session_id: str) -> None:
+    request = GetSessionRequest(session_id=session_id)
+    async with asyncio.timeout(10):
+        while (await client.sessions.GetSession(request)).session.running_turn_id:  # noqa: ASYNC110  # nobody watches
+            await asyncio.sleep(0.02)  # between two looks at the session
+
+
+async def test_a_client_that_goes_away_while_its_turn_is_begun_cancels_nothing(
+    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, answer = asyncio.Event(), asyncio.Event()
+
+    async def held(database: Any, request: Any) -> BeginTurnResponse:
+        response = await begin_turn(database, request)
+        committed.set()
+        await answer.wait()
+        return response
+
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        monkeypatch.setattr(journal_service, "begin_turn", held)
+        call = client.chat.Chat(ChatRequest(session_id=session_id, content="count the files"))
+        reading = asyncio.create_task(anext(aiter(call), None))
+        await committed.wait()
+        call.cancel()
+        await asyncio.wait([reading])
+        monkeypatch.undo()
+        answer.set()
+        await until_idle(client, session_id)
+        [page] = await suite.tree(client, session_id)
+    assert "4 files" in page.entries[-1].assistant.parts[-1].text.text
+
+
+FAULTS = (None, NetaclawError(Reason.REASON_SERVICE_UNAVAILABLE, "the store is away"), RuntimeError("a mistake"))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=("none", "store", "ours"))
+async def test_an_answer_of_the_store_that_is_lost_loses_no_turn_even_if_it_cannot_be_taken_over_at_once(
+    fault: Exception | None, open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [fault] if fault is not None else []
+    path = TreeReader.path
+
+    async def failing(reader: TreeReader, owner_id: str, session_id: str) -> list[Entry]:
+        if faults:
+            raise faults.pop()
+        return await path(reader, owner_id, session_id)
+
+    monkeypatch.setattr(TreeReader, "path", failing)
+    tries = 0
+
+    async def forgetful(database: Any, request: Any) -> BeginTurnResponse:
+        nonlocal tries
+        tries += 1
+        response = await begin_turn(database, request)
+        if tries == 1:
+            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
+        return response
+
+    async with open_suite("in_process", NETACLAW_LEASE_SECONDS="1") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        monkeypatch.setattr(journal_service, "begin_turn", forgetful)
+        request = ExecuteChatRequest(session_id=session_id, content="count the files")
+        done = await client.chat.ExecuteChat(request, timeout=20)
+        [page] = await suite.tree(client, session_id)
+    assert tries == 2
+    assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert "4 files" in done.final_content
+    assert len([entry for entry in page.entries if entry.HasField("user")]) == 1
