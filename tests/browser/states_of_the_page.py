@@ -121,6 +121,7 @@ def looks(tab: Page, state: str) -> Iterator[str]:
         tab.set_viewport_size({"width": width, "height": HEIGHT})
         for scheme in _SCHEMES:
             tab.emulate_media(color_scheme=scheme)
-            tab.locator(AT.get(state, "body")).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
+            if state in AT:
+                tab.locator(AT[state]).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
             yield f"{scheme}-{width}"
             assert tab.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,4 +1,4 @@
-"""What a reader sees of texts: colours, mathematics, copies; what a first visit loads; keys and the palette."""
+"""What a reader sees of texts: colours, mathematics, copies; what a first visit loads; keys, palette and meter."""
 
 from __future__ import annotations
 
@@ -122,28 +122,6 @@ def test_messages_are_walked_through_by_keys(tab: Page, suite: PageSuite) -> Non
     tab.locator("[data-composer]").blur()
     tab.keyboard.press("?")
     expect(tab.get_by_role("dialog", name="Keys")).to_be_visible()
-
-
-def test_a_node_is_labelled_found_by_its_label_and_copied_into_a_session(tab: Page, suite: PageSuite) -> None:
-    begin(tab, suite)
-    turn(tab, "hello")
-    turn(tab, "list the files")
-    session = session_of(tab)
-    tab.get_by_role("button", name="Open the tree").click()
-    row = tab.locator("[data-tree-entry]").first
-    row.get_by_role("button", name="Actions for").click()
-    tab.get_by_role("menuitem", name="Label…").click()
-    tab.get_by_role("textbox", name="Label").fill("the beginning")
-    tab.keyboard.press("Enter")
-    expect(row.locator("[data-label]")).to_have_text("the beginning")
-    tab.get_by_role("checkbox", name="Only labelled").check()
-    expect(tab.locator("[data-tree-entry]")).to_have_count(1)
-    assert [entry.label for entry in suite.tree(session).entries if entry.label] == ["the beginning"]
-    row.get_by_role("button", name="Actions for").click()
-    tab.get_by_role("menuitem", name="Copy up to here").click()
-    expect(tab).not_to_have_url(f"{suite.url}/s/{session}")
-    expect(tab.locator("[data-role=user]")).to_have_count(1)
-    assert suite.tree(session_of(tab)).session.forked_from_session_id == session
 
 
 def test_the_context_is_compacted_from_its_meter(tab: Page, suite: PageSuite) -> None:

@@ -67,6 +67,7 @@ export const en = {
     previous: "Previous version",
     next: "Next version",
     working: "Working…",
+    silent: "Nothing has come for {time}. The connection stands; the model may be thinking, or stuck.",
     interrupted: "Interrupted: its process died. What was written is kept.",
     cancelled: "Stopped.",
     failedTurn: "This answer failed.",

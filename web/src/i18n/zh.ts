@@ -69,6 +69,7 @@ export const zh: typeof en = {
     previous: "上一个版本",
     next: "下一个版本",
     working: "工作中……",
+    silent: "已有 {time} 没有任何消息。连接正常；模型可能在思考，也可能卡住了。",
     interrupted: "已中断：其进程已终止，已写内容得到保留。",
     cancelled: "已停止。",
     failedTurn: "此次回答失败。",

@@ -54,6 +54,8 @@ export const useChat = defineStore("chat", () => {
   const toFocus = ref("");
   /** When something last came for a task, in milliseconds since 1970. */
   const heard = shallowReactive(new Map<string, number>());
+  /** When anything of the turn last came; read by the clock alone, so nothing follows it. */
+  let lastHeard = 0;
   const listeners = new Set<Listener>();
   let open: SessionStore | undefined;
 
@@ -99,6 +101,9 @@ export const useChat = defineStore("chat", () => {
     if (viewedLeaf.value === storedLeaf.value) viewedLeaf.value = "";
     session.value = store.view.session;
     tokens.value = store.view.tokens;
+    if (change.kind === "reset" || (change.kind === "event" && change.event.event.case !== "heartbeat")) {
+      lastHeard = Date.now();
+    }
     if (change.kind === "reset") {
       runningTurnId.value = store.view.session.runningTurnId;
       loaded.value = true;
@@ -271,5 +276,6 @@ export const useChat = defineStore("chat", () => {
     },
     ...{ stoppingTasks, compacting, compactionError, tree, running, openQuestions, runningTasks },
     ...{ show, leave, send, again, retract, forgetWaiting, stop, stopTask, switchTo, reload, draftOf, onChange },
+    lastHeardMs: () => lastHeard,
   };
 });
