@@ -125,3 +125,4 @@ def looks(tab: Page, state: str) -> Iterator[str]:
                 tab.locator(AT[state]).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
             yield f"{scheme}-{width}"
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
+            assert tab.evaluate("document.documentElement.scrollHeight") <= HEIGHT, "only its parts scroll"

@@ -12,12 +12,13 @@ from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.session.v1.session_service_pb2 import GetSessionRequest
-from netaclaw.store.v1.journal_service_pb2 import BeginTurnResponse
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnResponse, ClaimDueRequest
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_client.client import Client
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
+from netaclaw_store.leases import Leases
 from tests.scenarios.suites import OpenSuite
 
 
@@ -90,3 +91,35 @@ async def test_an_answer_of_the_store_that_is_lost_loses_no_turn_even_if_it_cann
     assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
     assert "4 files" in done.final_content
     assert len([entry for entry in page.entries if entry.HasField("user")]) == 1
+
+
+async def test_a_claim_whose_answer_is_lost_loses_no_turn(
+    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim_due, tries, lost = Leases.claim_due, 0, 0
+
+    async def unheard(leases: Leases, request: ClaimDueRequest) -> Any:
+        nonlocal lost
+        response = await claim_due(leases, request)
+        if response[0].turns and not lost:
+            lost += 1
+            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
+        return response
+
+    async def forgetful(database: Any, request: Any) -> BeginTurnResponse:
+        nonlocal tries
+        tries += 1
+        response = await begin_turn(database, request)
+        if tries == 1:
+            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
+        return response
+
+    async with open_suite("in_process", NETACLAW_LEASE_SECONDS="1") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        monkeypatch.setattr(journal_service, "begin_turn", forgetful)
+        monkeypatch.setattr(Leases, "claim_due", unheard)
+        request = ExecuteChatRequest(session_id=session_id, content="count the files")
+        done = await client.chat.ExecuteChat(request, timeout=20)
+    assert lost == 1
+    assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert "4 files" in done.final_content

@@ -60,6 +60,7 @@ async def test_a_childs_call_is_allowed_always(open_suite: OpenSuite, model_serv
         await terminal.until("1  allow\n  2  deny\n  3  always (in this session)\n")
         terminal.type("yes")
         await terminal.until("answer: must be one of allow, deny, always")
+        await terminal.until("\n> ")  # the prompt comes back
         assert not made(suite)
         terminal.type("3")
         await terminal.until("(answered: always)")

@@ -39,6 +39,8 @@ class Recovery(Background):
         self._sessions = sessions
         self._reads = reads
         self._interval_s = interval_s
+        self._failed = False
+        """Whether the last claim was not answered: the store may have made it all the same."""
 
     async def _run(self) -> None:
         while True:
@@ -49,7 +51,13 @@ class Recovery(Background):
             await asyncio.sleep(self._interval_s)  # the interval itself
 
     async def _claim(self) -> None:
-        claimed = await self._journal.ClaimDue(ClaimDueRequest(instance_id=self._instance_id, limit=CLAIMS))
+        request = ClaimDueRequest(instance_id=self._instance_id, limit=CLAIMS)
+        if self._failed or self._sessions.unheard:
+            request.held.turn_ids.extend(self._sessions.running_turn_ids())
+            request.held.SetInParent()
+        self._failed, self._sessions.unheard = True, False
+        claimed = await self._journal.ClaimDue(request)
+        self._failed = False
         for turn in claimed.turns:
             extra = {"turn_id": turn.turn_id, "takeovers": turn.takeovers}
             log.warning("taking over a turn", extra=extra)

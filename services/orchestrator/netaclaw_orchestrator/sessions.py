@@ -60,6 +60,8 @@ class Sessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing = False
+        self.unheard = False
+        """Whether turns may be leased to this instance that it does not know of."""
 
     def get(self, session_id: str, owner_id: str) -> LiveSession | None:
         """The owned session, if it is the owner's."""
@@ -70,6 +72,10 @@ class Sessions:
     def closing(self) -> bool:
         """Whether this instance stops."""
         return self._closing
+
+    def running_turn_ids(self) -> list[str]:
+        """The turns that run here."""
+        return [live.turn.turn_id for live in self._live.values() if live.turn is not None and live.busy]
 
     def owned(self) -> list[LiveSession]:
         """All owned sessions."""
@@ -209,7 +215,11 @@ class Sessions:
         self._follow(live, turn)
 
     async def leave(self, session_id: str, generation: int) -> None:
-        """Leave a turn that could not be gone on with here to whoever claims it next."""
+        """Leave a turn that could not be gone on with here to whoever claims it next.
+
+        Should the store be away, `unheard` has it looked for.
+        """
+        self.unheard = True
         await give_back_lease(self._services, session_id, generation)
 
     async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:

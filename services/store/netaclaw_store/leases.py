@@ -114,7 +114,11 @@ class Leases:
         async def work(connection: asyncpg.Connection) -> tuple[j.ClaimDueResponse, list[EndedSession]]:
             ended = await end_orphaned(connection, MAX_CLAIMS)
             response = j.ClaimDueResponse()
-            for orphan in await connection.fetch(SQL["orphaned_turns"], limit):
+            orphans = await connection.fetch(SQL["orphaned_turns"], limit)
+            if request.HasField("held"):
+                unheard = (request.instance_id, list(request.held.turn_ids), limit)
+                orphans += await connection.fetch(SQL["unheard_turns"], *unheard)
+            for orphan in {row["session_id"]: row for row in orphans}.values():
                 claimed = await self._claim(connection, request.instance_id, orphan)
                 response.turns.append(claimed)
             return response, ended

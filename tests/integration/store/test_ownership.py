@@ -119,6 +119,24 @@ async def test_an_instance_that_leaves_gives_up_its_leases_at_once(store: Store)
     assert len((await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=INSTANCE))).turns) == 1
 
 
+async def test_a_claim_that_went_unheard_is_made_again_when_the_claimer_says_what_it_runs(store: Store) -> None:
+    await store.beat(OTHER)
+    orphan, running, begun = [await store.new_turn(instance_id=INSTANCE if n == 0 else OTHER) for n in range(3)]
+    await _kill(store, INSTANCE)
+    plain = j.ClaimDueRequest(instance_id=OTHER)
+    assert len((await store.journal.ClaimDue(plain)).turns) == 1  # unheard, and its lease is a live one
+    assert not (await store.journal.ClaimDue(plain)).turns
+    await store.query("UPDATE turn SET start_time = now() - interval '2 min' WHERE turn_id <> $1", begun.begun.turn_id)
+    held = j.HeldTurns(turn_ids=[running.begun.turn_id])
+    claimed = (await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=OTHER, held=held))).turns
+    assert [(each.turn_id, each.takeovers) for each in claimed] == [(orphan.begun.turn_id, 2)]
+    held.turn_ids.append(orphan.begun.turn_id)
+    assert not (await store.journal.ClaimDue(j.ClaimDueRequest(instance_id=OTHER, held=held))).turns
+    everything = j.ClaimDueRequest(instance_id=OTHER, held=j.HeldTurns())
+    claimed = (await store.journal.ClaimDue(everything)).turns
+    assert {each.turn_id for each in claimed} == {orphan.begun.turn_id, running.begun.turn_id}, "not the one just begun"
+
+
 async def test_an_orphaned_turn_is_claimed_once_and_counted(store: Store) -> None:
     await store.beat(OTHER)
     turn = await store.new_turn()

@@ -109,6 +109,7 @@ class BatchJournal:
         self._messages: dict[tuple[str, int], Message] = {}
         """Each in its newest version."""
         self._left: dict[str, tuple[SubagentFinalResult, Sequence[EvidenceSummary]]] = {}
+        self._spending = False
         self._counted: dict[str, tuple[int, Usage]] = {}
         for task in tasks:
             self.count(task)
@@ -216,6 +217,17 @@ class BatchJournal:
         if row is None or row.sent:
             row = self._rows[key] = Row(make)
         return row
+
+    def spent(self, task: SubagentTask) -> None:
+        """A task has cost something more. The turn shows it soon, once for all that have spent by then."""
+        self.count(task)
+        if not self._spending:
+            self._spending = True
+            asyncio.get_running_loop().call_soon(self._show_spent)
+
+    def _show_spent(self) -> None:
+        self._spending = False
+        self._scope.on_spent()
 
     def count(self, task: SubagentTask) -> None:
         """Bring counts and sum up to date with one task, before it is reported."""

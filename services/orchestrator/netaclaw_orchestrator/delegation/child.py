@@ -317,8 +317,7 @@ class Child:
         add_usage(self.task.usage, call.usage)
         self._live(assistant_stream_end=AssistantStreamEnd(attempt=self._attempt))
         self._report()
-        self._journal.count(self.task)
-        self._scope.on_spent()
+        self._journal.spent(self.task)
 
     def _on_message(self, transcript: Any) -> None:
         # The first message of a run drops what an earlier run of the task has written behind it.

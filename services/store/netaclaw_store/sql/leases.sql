@@ -45,6 +45,16 @@ ORDER BY s.update_time
 LIMIT $1
 FOR UPDATE OF s SKIP LOCKED;
 
+-- name: unheard_turns
+-- Running turns that are leased to an instance which does not run them. One that has just been begun may be on its way.
+SELECT s.session_id, s.owner_id
+FROM session s
+JOIN turn t ON t.session_id = s.session_id AND t.turn_id = s.running_turn_id
+WHERE s.lease_instance_id = $1 AND s.lease_instance_id <> '' AND s.running_turn_id <> ALL ($2::text[])
+    AND (t.takeovers > 0 OR t.start_time < now() - interval '1 minute')
+LIMIT $3
+FOR UPDATE OF s SKIP LOCKED;
+
 -- name: orphaned_compactions
 -- Whose owner is gone, or has lost the session since; as above.
 SELECT s.*, now() AS now, EXISTS (

@@ -364,12 +364,20 @@ class HeartbeatResponse(_message.Message):
     def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
 
 class ClaimDueRequest(_message.Message):
-    __slots__ = ("instance_id", "limit")
+    __slots__ = ("instance_id", "limit", "held")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     limit: int
-    def __init__(self, instance_id: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    held: HeldTurns
+    def __init__(self, instance_id: _Optional[str] = ..., limit: _Optional[int] = ..., held: _Optional[_Union[HeldTurns, _Mapping]] = ...) -> None: ...
+
+class HeldTurns(_message.Message):
+    __slots__ = ("turn_ids",)
+    TURN_IDS_FIELD_NUMBER: _ClassVar[int]
+    turn_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, turn_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClaimedTurn(_message.Message):
     __slots__ = ("owner_id", "session", "turn_id", "generation", "takeovers", "agent", "presets", "queued")
