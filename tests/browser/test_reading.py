@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.browser.page_suite import PageSuite, begin, session_of, turn
+from tests.browser.page_suite import PageSuite, begin, session_of, settled, turn
 from tests.fakes.openai_server import Reply, Text
 
 MOST_BYTES = 300_000
@@ -122,6 +122,33 @@ def test_messages_are_walked_through_by_keys(tab: Page, suite: PageSuite) -> Non
     tab.locator("[data-composer]").blur()
     tab.keyboard.press("?")
     expect(tab.get_by_role("dialog", name="Keys")).to_be_visible()
+
+
+def test_the_last_message_is_edited_versions_changed_and_a_turn_stopped_by_keys(tab: Page, suite: PageSuite) -> None:
+    begin(tab, suite)
+    turn(tab, "hello")
+    turn(tab, "list the files")
+    tab.locator("[data-composer]").press("ArrowUp")
+    field = tab.locator(".edit textarea")
+    expect(field).to_have_value("list the files")
+    field.fill("WAITING for a key")
+    tab.locator(".edit .primary").click()
+    expect(tab.locator("[data-running=true]")).to_be_visible()
+    tab.keyboard.press("Escape")
+    expect(tab.locator("[data-running=true]")).to_be_visible()
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("Escape")
+    settled(tab)
+    expect(tab.locator(".pager")).to_contain_text("2/2")
+    tab.locator("[data-composer]").blur()
+    tab.keyboard.press("k")
+    expect(tab.locator("article:focus")).to_have_attribute("data-role", "assistant")
+    tab.keyboard.press("k")
+    expect(tab.locator("article:focus")).to_have_attribute("data-role", "user")
+    tab.keyboard.press("[")
+    expect(tab.locator("article:focus .bubble")).to_have_text("list the files")
+    tab.keyboard.press("]")
+    expect(tab.locator("article:focus .bubble")).to_have_text("WAITING for a key")
 
 
 def test_the_context_is_compacted_from_its_meter(tab: Page, suite: PageSuite) -> None:

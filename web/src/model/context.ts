@@ -20,9 +20,10 @@ export function modelOf(path: readonly Entry[]): string {
 
 /** Tokens of the context after the path's last model call or compaction. */
 export function usedOn(path: readonly Entry[]): number {
-  for (const { body } of [...path].reverse()) {
-    if (body.case === "compaction") return body.value.tokensAfter;
-    const usage = body.case === "assistant" ? body.value.usage : undefined;
+  for (let at = path.length - 1; at >= 0; at--) {
+    const body = path[at]?.body;
+    if (body?.case === "compaction") return body.value.tokensAfter;
+    const usage = body?.case === "assistant" ? body.value.usage : undefined;
     if (usage?.inputTokens) return Number(usage.inputTokens + usage.outputTokens);
   }
   return 0;
