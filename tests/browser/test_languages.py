@@ -20,7 +20,8 @@ def interface_texts(tab: Page) -> list[str]:
     found: list[str] = tab.evaluate(
         """() => {
             const texts = [];
-            const names = [...document.querySelectorAll('[translate=no]')].map(({ textContent }) => textContent.trim());
+            const names = [...document.querySelectorAll('[translate=no]:not(:has(kbd))')]
+                .map(({ textContent }) => textContent.trim());
             names.sort((one, other) => other.length - one.length); // a name may stand in another one
             const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
             for (let node = walker.nextNode(); node; node = walker.nextNode())
