@@ -110,7 +110,7 @@ test-faults: $(STAMP) ## Kill services and cut connections in the middle of turn
 .PHONY: test-browser
 test-browser: $(STAMP) $(TS_STAMP) web ## Delegated turns and the web page in a real headless Chromium
 	@command -v chromium chromium-browser google-chrome >/dev/null || $(MAKE) --no-print-directory chromium
-	$(BIN)/python -m pytest tests/browser $(ARGS)
+	$(BIN)/python -m pytest tests/browser -n 2 --dist loadfile $(ARGS)
 
 .PHONY: test-web
 test-web: web ## The page's own logic, on recorded turns

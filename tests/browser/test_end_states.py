@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 import pytest
@@ -12,7 +13,7 @@ from netaclaw.session.v1.session_service_pb2 import GetSessionTreeResponse
 from netaclaw.session.v1.subagent_pb2 import SubagentBatch, SubagentTaskState
 from tests.browser.page_reading import TASK_WORDS, batches, shown, stored
 from tests.browser.page_suite import PageSuite, begin, send, session_of, settled, turn
-from tests.browser.test_connections import change_tree
+from tests.browser.test_connections import TREE, change_tree
 
 UNKNOWN = cast("SubagentTaskState", 99)
 """A state of a later version."""
@@ -46,25 +47,20 @@ def test_children_end_live_as_they_end_in_the_store(tab: Page, suite: PageSuite)
     assert states(tab) == ended
 
 
-@pytest.mark.parametrize("state", [*ENDS, UNKNOWN])
-def test_every_end_state_of_a_child_stops_the_spinner(tab: Page, suite: PageSuite, state: SubagentTaskState) -> None:
-    session_id = a_session_with_a_batch(suite, tab)
-    change_tree(tab, lambda tree: end_as(tree, state))
-    tab.goto(f"{suite.url}/s/{session_id}")
-    settled(tab)
-    row = tab.locator("[data-task]")
-    expect(row).to_have_attribute("data-state", ENDS.get(state, "unknown"))
-    expect(tab.locator(".mark.live, .bar .running")).to_have_count(0)
-    expect(row.get_by_role("button", name="Stop")).to_have_count(0)
-    if state == UNKNOWN:
-        expect(row.locator(".word")).to_contain_text("failed")
-        expect(row.locator(".mark.bad")).to_have_count(1)
-
-
-def a_session_with_a_batch(suite: PageSuite, tab: Page) -> str:
+def test_every_end_state_of_a_child_stops_the_spinner(tab: Page, suite: PageSuite) -> None:
     begin(tab, suite)
     turn(tab, "delegate: count the files")
-    return session_of(tab)
+    for state in (*ENDS, UNKNOWN):
+        tab.unroute(TREE)
+        change_tree(tab, partial(end_as, state=state))
+        tab.reload()
+        row = tab.locator("[data-task]")
+        expect(row).to_have_attribute("data-state", ENDS.get(state, "unknown"))
+        settled(tab)
+        expect(tab.locator(".mark.live, .bar .running")).to_have_count(0)
+        expect(row.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(row.locator(".word")).to_contain_text("failed")
+    expect(row.locator(".head .mark.bad")).to_have_count(1)
 
 
 def end_as(tree: GetSessionTreeResponse, state: SubagentTaskState) -> None:

@@ -52,7 +52,7 @@ class Settings:
     """Children of one turn over all its delegations."""
     subagent_timeout_s: int = var("NETACLAW_SUBAGENT_TIMEOUT_SECONDS", 600)
     subagent_max_tool_rounds: int = var("NETACLAW_SUBAGENT_MAX_TOOL_ROUNDS", 25)
-    subagent_stall_s: int = var("NETACLAW_SUBAGENT_STALL_SECONDS", 300)
+    subagent_stall_s: int = var("NETACLAW_SUBAGENT_STALL_SECONDS", 480)
     """A child that makes no progress for so long is ended; 0: never."""
     subagent_max_tool_calls: int = var("NETACLAW_SUBAGENT_MAX_TOOL_CALLS", 200)
     """Of one child; 0: no limit."""
