@@ -25,6 +25,10 @@ AT = {
     "editing": ".edit",
 }
 """What a state is about: the last one is brought into view, since a page of another width scrolls elsewhere."""
+_SETTLED = """() => Promise.all(document.getAnimations()
+    .filter((each) => each.effect.getComputedTiming().iterations < Infinity)
+    .map((each) => each.finished.catch(() => undefined)))"""
+"""Colours of one theme fade into those of the other."""
 _SCHEMES: tuple[Literal["dark"], Literal["light"]] = ("dark", "light")
 
 
@@ -121,6 +125,7 @@ def looks(tab: Page, state: str) -> Iterator[str]:
         tab.set_viewport_size({"width": width, "height": HEIGHT})
         for scheme in _SCHEMES:
             tab.emulate_media(color_scheme=scheme)
+            tab.evaluate(_SETTLED)
             if state in AT:
                 tab.locator(AT[state]).last.evaluate("element => element.scrollIntoView({ block: 'center' })")
             yield f"{scheme}-{width}"
