@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.background import ROOT
@@ -13,13 +14,19 @@ from tests.browser.states_of_the_page import looks, main_states
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
+LOOKS = ("dark-390", "light-1280")
+"""Contrast depends on the theme and structure on the width, so each is seen once."""
+
+
+@pytest.mark.timeout(400)
 def test_axe_finds_nothing_serious(browser: Browser, suite: PageSuite) -> None:
     found: dict[str, list[str]] = {}
     with strict_context(browser, suite) as context:
         tab = context.new_page()
         for state in main_states(tab, suite):
             for look in looks(tab, state):
-                found[f"{state} {look}"] = axe(tab)
+                if look in LOOKS:
+                    found[f"{state} {look}"] = axe(tab)
     assert {state: lines for state, lines in found.items() if lines} == {}
 
 
