@@ -105,7 +105,6 @@ export async function typeset(codes: readonly Element[]): Promise<void> {
           strict: "ignore",
           maxSize: 20,
           maxExpand: 200,
-          errorColor: "currentColor",
         });
       } catch {
         continue; // no TeX: it stays as it was written
