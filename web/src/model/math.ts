@@ -101,7 +101,6 @@ export async function typeset(codes: readonly Element[]): Promise<void> {
         render(code.textContent ?? "", span, {
           displayMode,
           trust: false,
-          errorColor: "var(--bad-text)", // readable in both themes
           strict: "ignore",
           maxSize: 20,
           maxExpand: 200,
