@@ -104,6 +104,7 @@ export async function typeset(codes: readonly Element[]): Promise<void> {
           strict: "ignore",
           maxSize: 20,
           maxExpand: 200,
+          errorColor: "currentColor", // readable in both themes
         });
       } catch {
         continue; // no TeX: it stays as it was written
