@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ _ALWAYS: tuple[Header, ...] = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+_ROUTE = re.compile(r"(?:/[\w~-]+)*/?")
+"""A path that the page's own router may know."""
 _FOREVER = b"public, max-age=31536000, immutable"
 _ASK_AGAIN = b"no-cache"
 _COMPRESSIBLE = (".css", ".html", ".js", ".json", ".svg", ".txt")
@@ -88,7 +91,7 @@ class Pages:
 
     def _find(self, path: str) -> _File | None:
         file = self._files.get(path)
-        if file is not None or "." in path or path.startswith("/assets/"):
+        if file is not None or path.startswith("/assets/") or not _ROUTE.fullmatch(path):
             return file
         return self._files.get("/index.html")
 

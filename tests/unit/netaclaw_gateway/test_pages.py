@@ -62,6 +62,7 @@ async def test_the_page_answers_at_every_address_of_its_router(pages: Pages, pat
     [
         *("/../secret.txt", "/assets/../../secret.txt", "/link.txt", "//etc/passwd.", "/assets/", "/assets/nothing"),
         *("/nothing.js", "/netaclaw.chat.v1.ChatService/Chat", "/.", "/..", "/index.html/"),
+        *("*", "//", "/\0", "/s//x"),
     ],
 )
 async def test_no_path_leads_out_of_the_page(pages: Pages, path: str) -> None:
