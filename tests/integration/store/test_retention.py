@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
+import grpc
 import pytest
 
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import session_service_pb2 as p
 from netaclaw.store.v1 import journal_service_pb2 as j
+from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceStub
 from netaclaw_store.database import Database, close_pool, open_pool
 from netaclaw_store.retention import Retention, RetentionPolicy
 from netaclaw_store.settings import StoreSettings
@@ -28,6 +30,8 @@ from tests.integration.store.driver import (
 )
 
 DAY = 86_400.0
+SMALL_WINDOW = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_535))
+"""A reader that is sent no more than this ahead, however fast the machine is."""
 
 
 @asynccontextmanager
@@ -157,8 +161,12 @@ async def test_a_replay_that_trimming_overtakes_ends_with_a_reason(store: Store)
         await turn.append(*(entry_write(turn.assistant(text("x" * 3_000))) for _ in range(250)))
     await turn.finish()
     request = j.ReadEventsRequest(owner_id=OWNER, session_id=turn.session_id)
-    async with refused(Reason.REASON_SEQ_OUT_OF_RANGE), _retention(store, count=10) as retention:
-        pages = store.journal.ReadEvents(request)
+    async with (
+        grpc.aio.insecure_channel(store.ports["internal"], options=SMALL_WINDOW) as channel,
+        refused(Reason.REASON_SEQ_OUT_OF_RANGE),
+        _retention(store, count=10) as retention,
+    ):
+        pages = JournalServiceStub(channel).ReadEvents(request)
         seen = 0
         async for page in pages:
             if not seen:
