@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.figures import Figure, median_figure
 from bench.model_server import CHILD_S
-from bench.processes import ROOT, cpu_s, suite_and_floor
+from bench.processes import WORKSPACE, cpu_s, suite_and_floor
 from bench.store import append_rate, rig
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.session.v1.entry_pb2 import ToolCallPart
@@ -96,7 +96,7 @@ async def _batch_s(client: Client) -> float:
 
 async def _tool_s() -> float:
     started = time.perf_counter()
-    with Workspace.open(str(ROOT)) as workspace:
+    with Workspace.open(str(WORKSPACE)) as workspace:
         call = ToolCallPart(tool_name="list_files", arguments_json='{"path": ".", "limit": 5}')
         await file_handlers(workspace)["list_files"](call)
     return time.perf_counter() - started

@@ -17,6 +17,8 @@ from netaclaw_cli.topology import SERVICES
 from netaclaw_store import embedded
 
 ROOT = Path(__file__).parents[1]
+WORKSPACE = ROOT / "protos"
+"""What the agents see: the same on every machine, whatever is installed or built beside it."""
 
 
 @asynccontextmanager
@@ -72,7 +74,7 @@ async def suite_and_floor(**environ: str) -> AsyncIterator[Bench]:
             "NETACLAW_LOG_LEVEL": "WARNING",
             **environ,
         }
-        options = SuiteOptions(data_dir=data, workspaces={"repo": ROOT}, environ=settings)
+        options = SuiteOptions(data_dir=data, workspaces={"repo": WORKSPACE}, environ=settings)
         suite = await stack.enter_async_context(Suite(options))
         address = url
         for _ in range(3):
