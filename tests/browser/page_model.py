@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from netaclaw_agent.models.scripted_goals import GoalKind, parse_goal
@@ -43,12 +44,21 @@ class PageModel:
         special |= {"check every page": halves, "exchange rate": SPECIAL_GOALS["FAIL-400"]}  # for pictures
         self.special: dict[str, Reply] = special
         """Replies by a word of the message; more may be added while it runs."""
-        self.answering: Callable[[], Reply] | None = None
-        """Instead of all that, where a test sets it."""
+        self._answering: Callable[[], Reply] | None = None
+
+    @contextmanager
+    def answers(self, *replies: Reply, then: Reply) -> Iterator[None]:
+        """Within it the model gives these answers, whatever it is asked, and afterwards always the same."""
+        left = iter(replies)
+        self._answering = lambda: next(left, then)
+        try:
+            yield
+        finally:
+            self._answering = None
 
     async def __call__(self, request: Mapping[str, Any]) -> Reply:
-        if self.answering is not None:
-            return self.answering()
+        if self._answering is not None:
+            return self._answering()
         messages = request["messages"]
         asked = next(str(each["content"]) for each in reversed(messages) if each["role"] == "user")
         if "Sum up the conversation above." in asked:

@@ -4,14 +4,10 @@ afterwards. Run as `python -m tests.browser.record_conversation > tests/cases/re
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-
-from google.protobuf.json_format import MessageToDict
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
@@ -31,6 +27,7 @@ from netaclaw_cli.suite import Suite, SuiteOptions
 from netaclaw_client import Client, follow
 from tests.browser.page_model import PageModel
 from tests.fakes.openai_server import FakeOpenAI
+from tests.records import print_record
 
 WITHIN_S = 30
 """For each step."""
@@ -170,11 +167,7 @@ async def main() -> None:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
     events = [event for event in talk.events if event.WhichOneof("event") != "heartbeat"]
-    lines = ",\n".join(json.dumps(MessageToDict(event), ensure_ascii=False) for event in events)
-    text = f'{{"tree": {json.dumps(MessageToDict(tree), ensure_ascii=False)},\n"events": [\n{lines}\n]}}'
-    if name in text:
-        raise SystemExit("a path of this machine is in the record")
-    sys.stdout.write(text + "\n")
+    print_record(tree, events, directory=name)
 
 
 if __name__ == "__main__":

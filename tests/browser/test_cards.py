@@ -108,13 +108,10 @@ def case_reply(name: str) -> Reply:
 def test_calls_of_a_server_that_numbers_them_anew_each_round_have_cards_of_their_own(
     tab: Page, suite: PageSuite
 ) -> None:
-    rounds = iter([case_reply("model-stream-04-round1.sse"), case_reply("model-stream-04-round2.sse")])
-    suite.model.answering = lambda: next(rounds, Reply([Text("That is all.")]))
-    try:
+    rounds = case_reply("model-stream-04-round1.sse"), case_reply("model-stream-04-round2.sse")
+    with suite.model.answers(*rounds, then=Reply([Text("That is all.")])):
         begin(tab, suite)
         turn(tab, "look up four things")
-    finally:
-        suite.model.answering = None
     calls = [call for message in shown(tab) for call in message["calls"]]
     assert len(set(calls)) == len(calls) == 4
     reloaded(tab, suite)
@@ -123,13 +120,10 @@ def test_calls_of_a_server_that_numbers_them_anew_each_round_have_cards_of_their
 def test_characters_that_were_cut_in_pieces_are_whole_on_the_page(tab: Page, suite: PageSuite) -> None:
     case: dict[str, Any] = json.loads((CASES / "model-stream-07.chunks.json").read_text())
     chunks = [Raw(bytes.fromhex(chunk)) for chunk in case["chunks_hex"]]
-    answers = iter([Reply(chunks, raw_body=True, headers={"Content-Type": case["content_type"]})])
-    suite.model.answering = lambda: next(answers, Reply([Text("Noted.")]))
-    try:
+    cut = Reply(chunks, raw_body=True, headers={"Content-Type": case["content_type"]})
+    with suite.model.answers(cut, then=Reply([Text("Noted.")])):
         begin(tab, suite)
         turn(tab, "write a note")
-    finally:
-        suite.model.answering = None
     for _ in range(2):
         first = tab.locator("[data-role=assistant]").first
         expect(first.locator("[data-content]")).to_have_text(case["expect"]["text"])

@@ -15,7 +15,7 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw_client.client import Client
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
-from tests.integration.runner.rig import gone
+from tests.processes import gone
 from tests.scenarios.followers import Follower
 from tests.scenarios.suites import RunningSuite
 

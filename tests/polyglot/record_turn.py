@@ -4,18 +4,15 @@ with it. Run as `python -m tests.polyglot.record_turn > tests/cases/recorded-tur
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import tempfile
 from pathlib import Path
-
-from google.protobuf.json_format import MessageToDict
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest
 from netaclaw_cli.suite import Suite, SuiteOptions
 from netaclaw_client import Client, run_turn
+from tests.records import print_record
 
 PROMPT = "in parallel: count the files; find the 2 largest files; count the lines per language"
 
@@ -32,11 +29,7 @@ async def main() -> None:
             request = ChatRequest(session_id=made.session.session_id, content=PROMPT)
             events = [event async for event in run_turn(client, request)]
             tree = await client.sessions.GetSessionTree(GetSessionTreeRequest(session_id=made.session.session_id))
-    lines = ",\n".join(json.dumps(MessageToDict(event), ensure_ascii=False) for event in events)
-    text = f'{{"tree": {json.dumps(MessageToDict(tree), ensure_ascii=False)},\n"events": [\n{lines}\n]}}'
-    if name in text:
-        raise SystemExit("a path of this machine is in the record")
-    sys.stdout.write(text + "\n")
+    print_record(tree, events, directory=name)
 
 
 if __name__ == "__main__":

@@ -11,22 +11,27 @@ from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
-from netaclaw.session.v1.session_service_pb2 import GetSessionRequest
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnResponse, ClaimDueRequest
 from netaclaw_chassis.errors import NetaclawError
-from netaclaw_client.client import Client
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
 from netaclaw_store.leases import Leases
+from tests.scenarios.followers import followers
 from tests.scenarios.suites import OpenSuite
 
 
-async def until_idle(client: Client, session_id: str) -> None:
-    request = GetSessionRequest(session_id=session_id)
-    async with asyncio.timeout(10):
-        while (await client.sessions.GetSession(request)).session.running_turn_id:  # noqa: ASYNC110  # nobody watches
-            await asyncio.sleep(0.02)  # between two looks at the session
+class Forgetful:
+    """The store's begin_turn, whose first answer is lost after the commit."""
+
+    tries = 0
+
+    async def __call__(self, database: Any, request: Any) -> BeginTurnResponse:
+        self.tries += 1
+        response = await begin_turn(database, request)
+        if self.tries == 1:
+            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
+        return response
 
 
 async def test_a_client_that_goes_away_while_its_turn_is_begun_cancels_nothing(
@@ -49,8 +54,9 @@ async def test_a_client_that_goes_away_while_its_turn_is_begun_cancels_nothing(
         call.cancel()
         await asyncio.wait([reading])
         monkeypatch.undo()
-        answer.set()
-        await until_idle(client, session_id)
+        async with followers(session_id, suite) as (follower,):
+            answer.set()
+            await follower.until_kind("done")
         [page] = await suite.tree(client, session_id)
     assert "4 files" in page.entries[-1].assistant.parts[-1].text.text
 
@@ -71,23 +77,14 @@ async def test_an_answer_of_the_store_that_is_lost_loses_no_turn_even_if_it_cann
         return await path(reader, owner_id, session_id)
 
     monkeypatch.setattr(TreeReader, "path", failing)
-    tries = 0
-
-    async def forgetful(database: Any, request: Any) -> BeginTurnResponse:
-        nonlocal tries
-        tries += 1
-        response = await begin_turn(database, request)
-        if tries == 1:
-            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
-        return response
-
+    forgetful = Forgetful()
     async with open_suite("in_process", NETACLAW_LEASE_SECONDS="1") as suite, suite.client() as client:
         session_id = await suite.new_session(client)
         monkeypatch.setattr(journal_service, "begin_turn", forgetful)
         request = ExecuteChatRequest(session_id=session_id, content="count the files")
         done = await client.chat.ExecuteChat(request, timeout=20)
         [page] = await suite.tree(client, session_id)
-    assert tries == 2
+    assert forgetful.tries == 2
     assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
     assert "4 files" in done.final_content
     assert len([entry for entry in page.entries if entry.HasField("user")]) == 1
@@ -96,7 +93,7 @@ async def test_an_answer_of_the_store_that_is_lost_loses_no_turn_even_if_it_cann
 async def test_a_claim_whose_answer_is_lost_loses_no_turn(
     open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim_due, tries, lost = Leases.claim_due, 0, 0
+    claim_due, lost = Leases.claim_due, 0
 
     async def unheard(leases: Leases, request: ClaimDueRequest) -> Any:
         nonlocal lost
@@ -106,14 +103,7 @@ async def test_a_claim_whose_answer_is_lost_loses_no_turn(
             raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
         return response
 
-    async def forgetful(database: Any, request: Any) -> BeginTurnResponse:
-        nonlocal tries
-        tries += 1
-        response = await begin_turn(database, request)
-        if tries == 1:
-            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
-        return response
-
+    forgetful = Forgetful()
     async with open_suite("in_process", NETACLAW_LEASE_SECONDS="1") as suite, suite.client() as client:
         session_id = await suite.new_session(client)
         monkeypatch.setattr(journal_service, "begin_turn", forgetful)

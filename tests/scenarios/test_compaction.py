@@ -49,6 +49,8 @@ class Provider:
     """Messages of each answered request, the system's apart."""
     asked: list[str] = field(default_factory=list)
     """What each request for a summary said."""
+    asking: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once there is one."""
 
     def __call__(self, body: dict[str, Any]) -> Reply:
         messages = body["messages"]
@@ -56,6 +58,7 @@ class Provider:
         last = str(messages[-1]["content"])
         if "Sum up the conversation above." in last:
             self.asked.append(last)
+            self.asking.set()
             said = self.summaries.pop(0) if self.summaries else [Text(f"summary {len(self.asked)}")]
             return Reply([*said, Tokens(size // 4, 10)])
         if size > self.limit:

@@ -21,6 +21,7 @@ from netaclaw_client.client import Client
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
 from tests.fakes.openai_server import FakeOpenAI
+from tests.processes import gone
 from tests.scenarios.reading import chat, state_name, until
 from tests.scenarios.suites import OpenSuite
 
@@ -32,15 +33,6 @@ def assert_gone(pid: int) -> None:
     assert pid > 0
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-def is_there(pid: int) -> bool:
-    """Whether there is a process with this id."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 async def execute(client: Client, session_id: str, content: str) -> ExecuteChatResponse:
@@ -219,9 +211,9 @@ async def test_deleting_a_session_ends_what_runs_in_it_before_it_answers(
             if len(pids - {0}) == 2:
                 break
         await client.commands.DeleteSession(DeleteSessionRequest(session_id=session_id))
-        async with asyncio.timeout(2):  # a dead process may not have been reaped yet; a held one would stay for 15 s
-            while any(is_there(pid) for pid in pids - {0}):  # noqa: ASYNC110  # processes of others have no event
-                await asyncio.sleep(0.01)  # between two looks at them
+        async with asyncio.timeout(2):  # a process that is held would stay for 15 s
+            for pid in pids - {0}:
+                await gone(pid)
         for table in ("session", "entry", "event", "turn", "subagent_session", "subagent_entry"):
             assert await suite.rows(table, "1") == [], table
         call.cancel()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -15,22 +14,21 @@ from netaclaw_runner import app as runner_app
 from netaclaw_runner.limits import Limits
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.goals import Goals, tasks
-from tests.scenarios.pairs import open_pair
+from tests.scenarios.pairs import OpenPair
 from tests.scenarios.reading import chat
 from tests.scenarios.test_takeover import check_whole, followed, rows_show
 
 
 async def test_a_child_is_taken_over_though_its_first_events_are_forgotten(
-    postgres_url: str, tmp_path: Path, workspace: Path, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+    pair_of: OpenPair, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs once, costs what it cost, and its result says what nobody could tell of any more."""
     monkeypatch.setattr(runner_app, "Limits", partial(Limits, retained_bytes=500))
     answer = asyncio.Event()
     look = Reply([Call("list_files", "{}")])
     goals = model_server.rule = Goals({"look": [look, look, Reply([Text("all "), Wait(answer), Text("there")])]})
-    (tmp_path / "data").mkdir()
     async with (
-        open_pair(postgres_url, tmp_path / "data", workspace, NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair,
+        pair_of(NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair,
         pair.one.client() as client,
         pair.two.client() as other,
     ):

@@ -58,8 +58,7 @@ async def test_a_branch_whose_summary_comes_to_nothing_is_not_left(
         else:
             switching = client.commands.SwitchLeaf(request)
             async with asyncio.timeout(10):
-                while not provider.asked:  # noqa: ASYNC110  # a plain list, set by the server
-                    await asyncio.sleep(0.01)  # between two looks at it
+                await provider.asking.wait()
             switching.cancel()
         last = await say(client, session_id, "three")  # waits until the command is over
         session = (await client.sessions.GetSession(GetSessionRequest(session_id=session_id))).session

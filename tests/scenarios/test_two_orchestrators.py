@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 
 import grpc
@@ -19,6 +18,7 @@ from netaclaw.session.v1.session_command_service_pb2 import (
     UpdateSessionRequest,
 )
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
+from tests.processes import gone
 from tests.scenarios.followers import Follower, check_whole, followers
 from tests.scenarios.pairs import OpenPair, Side
 from tests.scenarios.reading import chat, of_kind, until
@@ -184,17 +184,8 @@ async def test_a_deletion_through_the_other_instance_ends_the_children_soon(
                 break
         await two.commands.DeleteSession(DeleteSessionRequest(session_id=session_id))
         async with asyncio.timeout(5):  # by a notice; a runner would hold what another owner may go on with for 15 s
-            while is_alive(pid):  # noqa: ASYNC110  # a process that is no child of ours has no event
-                await asyncio.sleep(0.05)  # between two looks at it
+            await gone(pid)
         call.cancel()
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 async def test_an_owner_that_fell_silent_writes_nothing_once_another_has_taken_over(

@@ -382,18 +382,3 @@ def sleeping(mark: int) -> list[int]:
         except OSError:
             continue
     return found
-
-
-async def gone(pid: int) -> None:
-    """Wait for a process's end."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    readable = asyncio.Event()
-    asyncio.get_running_loop().add_reader(fd, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        asyncio.get_running_loop().remove_reader(fd)
-        os.close(fd)

@@ -17,11 +17,11 @@ from tests.integration.runner.rig import (
     alive,
     answer,
     asking,
-    gone,
     program,
     runner,
     task_envelope,
 )
+from tests.processes import gone
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 WRITE = ("write_file", '{"path":"out.txt","content":"x"}')

@@ -22,7 +22,8 @@ from netaclaw_chassis.ids import new_id
 from netaclaw_runner.launcher import ExecLauncher, import_paths
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.protocol import encode
-from tests.integration.runner.rig import ScriptModel, alive, answer, asking, gone, runner, task_envelope
+from tests.integration.runner.rig import ScriptModel, alive, answer, asking, runner, task_envelope
+from tests.processes import gone
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 

@@ -15,7 +15,8 @@ from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.subagent.v1.runner_service_pb2_grpc import RunnerServiceStub
 from netaclaw_chassis.channel import connect
-from tests.integration.runner.rig import Rig, alive, gone, task_envelope
+from tests.integration.runner.rig import Rig, alive, task_envelope
+from tests.processes import gone
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 CANCELLED = SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED

@@ -19,7 +19,8 @@ from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolRoute
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta
 from netaclaw_runner.launcher import ExecLauncher
-from tests.integration.runner.rig import RunFollower, ScriptModel, alive, answer, gone, runner, task_envelope
+from tests.integration.runner.rig import RunFollower, ScriptModel, alive, answer, runner, task_envelope
+from tests.processes import gone
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 PARTIAL = SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL
