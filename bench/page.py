@@ -41,7 +41,6 @@ from netaclaw_store import embedded
 ROUNDS = 7
 OPEN_LIMIT = 3.0
 FRAME_LIMIT = 2.0
-STREAM_TIMEOUT_MS = 120_000
 CLIENT = ROOT / "clients" / "typescript"
 _IN_SIGHT = """(selector) => new Promise((resolve) => {
     const look = () => {

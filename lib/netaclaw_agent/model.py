@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
@@ -92,17 +92,3 @@ class Model(Protocol):
         the provider's connection.
         """
         ...
-
-
-@dataclass(slots=True)
-class StreamedText:
-    """Text and thinking of a running call, for checkpoints and partial results."""
-
-    text: list[str] = field(default_factory=list)
-    thinking: list[str] = field(default_factory=list)
-
-    def add(self, event: ModelEvent) -> None:
-        if isinstance(event, TextDelta):
-            self.text.append(event.text)
-        elif isinstance(event, ThinkingDelta):
-            self.thinking.append(event.text)

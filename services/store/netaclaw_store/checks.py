@@ -43,10 +43,6 @@ def check_text(found: Violations, field: str, value: str, limit: int) -> None:
     found.check(len(value) <= limit, field, f"is longer than {limit} characters")
 
 
-def check_page(found: Violations, size: int) -> None:
-    found.check(size >= 0, "page_size", "is negative")
-
-
 def owned_session(owner_id: str, session_id: str) -> Violations:
     """What every call on one session of an owner needs."""
     found = Violations()

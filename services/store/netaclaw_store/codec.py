@@ -13,7 +13,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from netaclaw.agent.v1.agent_pb2 import Agent, ThinkingLevel
 from netaclaw.session.v1.entry_pb2 import (
     CLARIFY_STATE_OPEN,
-    ENTRY_KIND_BRANCH_SUMMARY,
     Entry,
     Session,
 )
@@ -23,9 +22,6 @@ if TYPE_CHECKING:  # the type of a repeated field has no name at run time
     from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 Row = Mapping[str, Any]
-
-LAST_PATH_KIND = ENTRY_KIND_BRANCH_SUMMARY
-"""Kinds up to this one stand on paths; the others are attachments."""
 
 _MAX_SEARCH_TEXT = 32_768
 _MAX_TITLE = 80

@@ -67,10 +67,6 @@ class Transcript:
         """Note when a call began."""
         self._starts[call_id] = _now()
 
-    def knows_call(self, call_id: str) -> bool:
-        """Whether a message holds the call."""
-        return self._place_of(call_id) is not None
-
     def settle(self, call_id: str, result: ToolResult, state: ToolCallState) -> int | None:
         """Put a call's result in its message. Returns the place; None for a call that no message holds."""
         place = self._place_of(call_id)

@@ -178,7 +178,6 @@ class Ordeal:
         self.run = Run(envelope, model, self.launcher, None, limits=LIMITS, new_id=new_id)
         self.reader = self.run.attend()
         self.events: list[RunEvent] = []
-        self.valid_end = False
 
     async def go_through(self, steps: list[Step]) -> None:
         executing = asyncio.create_task(self.run.execute())
