@@ -38,7 +38,8 @@ describe.skipIf(!existsSync(`${BUILT}/index.html`))("the built page", () => {
   it("is loaded first within 300 kB", () => {
     expect(entries).toHaveLength(1);
     expect(worker).toHaveLength(1);
-    const font = names(read(styles[0] ?? "").toString(), new RegExp(`(assets/${FONT.source})`, "g")).slice(0, 1);
+    const styled = styles.map((name) => read(name).toString()).join("");
+    const font = names(styled, new RegExp(`(assets/${FONT.source})`, "g")).slice(0, 1);
     const all = ["index.html", "theme.js", "icon.svg", ...styles, ...font, ...scripts, ...worker];
     const sizes = Object.fromEntries(all.map((name) => [name, sent(name)]));
     const total = Object.values(sizes).reduce((sum, size) => sum + size, 0);
