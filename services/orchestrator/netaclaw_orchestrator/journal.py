@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 
@@ -36,6 +36,7 @@ MAX_BATCH_BYTES = 900 * 1024
 RETRY_DELAYS_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """A store that restarts is waited for about this long; a repeat of an append is safe."""
 
+T = TypeVar("T")
 AppendCall = grpc.aio.StreamStreamCall[AppendRequest, AppendResponse]
 
 
@@ -179,16 +180,16 @@ class JournalWriter:
         request = AppendRequest(
             session_id=self._session_id, generation=self.generation, append_no=self._append_no, writes=writes
         )
-        for delay in (*RETRY_DELAYS_S, None):
+
+        async def attempt() -> AppendResponse:
             try:
-                return await self._exchange(request)
-            except grpc.aio.AioRpcError as error:
+                with translated():
+                    return await self._exchange(request)
+            except NetaclawError:
                 self._drop_call()
-                failure = from_rpc(error)
-                if failure.code is not grpc.StatusCode.UNAVAILABLE or delay is None:
-                    raise failure from error
-            await asyncio.sleep(delay)  # the backoff between tries, bounded by RETRY_DELAYS_S
-        raise AssertionError("the last try raises")
+                raise
+
+        return await while_away(attempt)
 
     async def _exchange(self, request: AppendRequest) -> AppendResponse:
         if self._call is None:
@@ -227,6 +228,21 @@ class JournalWriter:
         if self._call is not None:
             self._call.cancel()
             self._call = None
+
+
+async def while_away(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Try again for as long as RETRY_DELAYS_S while the store is away; each attempt must be a repeat that is safe.
+
+    Raises the last attempt's NetaclawError.
+    """
+    for delay in RETRY_DELAYS_S:
+        try:
+            return await attempt()
+        except NetaclawError as error:
+            if error.code is not grpc.StatusCode.UNAVAILABLE:
+                raise
+        await asyncio.sleep(delay)  # the backoff between tries
+    return await attempt()
 
 
 async def read_events(stub: JournalServiceAsyncStub, request: ReadEventsRequest) -> AsyncIterator[ReadEventsResponse]:
