@@ -182,9 +182,18 @@ async def test_many_large_results_beside_each_other_are_kept_whole(
 
 
 async def rename(side: Side, session_id: str, title: str) -> None:
+    """Once, and again for as long as the store has no connection for it."""
+    session = Session(session_id=session_id, title=title)
+    request = UpdateSessionRequest(session=session, update_mask={"paths": ["title"]})
     async with side.client() as client:
-        session = Session(session_id=session_id, title=title)
-        await client.commands.UpdateSession(UpdateSessionRequest(session=session, update_mask={"paths": ["title"]}))
+        while True:
+            try:
+                await client.commands.UpdateSession(request)
+            except grpc.aio.AioRpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE:
+                    raise
+            else:
+                return
 
 
 @asynccontextmanager

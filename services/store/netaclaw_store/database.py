@@ -127,7 +127,11 @@ class Database:
                 log.error("the database refuses work", extra={"error": type(error).__name__})
                 raise _unavailable("the database cannot take this now") from None
             except asyncpg.PostgresError as error:
-                raise _fault(error) from None
+                if begun:
+                    raise _fault(error) from None
+                # A refused connection is no fault of the work, whatever the refusal's reason.
+                log.error("the database refuses a connection", extra={"error": type(error).__name__})
+                raise _unavailable() from None
 
     async def listen(self, channel: str, heard: Callable[[str], None]) -> asyncpg.Connection:
         """A connection of its own that calls `heard` with the payloads of a channel; close it when done."""

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import grpc
 import pytest
 
@@ -64,6 +65,24 @@ async def test_a_cut_connection_is_replaced_without_a_word_to_readers(store: Sto
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
+    assert len(await store.tree(turn.session_id)) == 2
+
+
+async def test_a_database_that_takes_no_new_connections_is_unavailable_until_it_does(store: Store) -> None:
+    turn = await store.new_turn()
+    [[name]] = await store.query("SELECT current_database()")
+    maintenance = await asyncpg.connect(store.url, database="postgres")
+    try:
+        await maintenance.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        await maintenance.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+        request = turn.request(entry_write(turn.assistant(text("kept"))))
+        for call in (append(store, request), store.tree(turn.session_id)):
+            async with refused(Reason.REASON_DATABASE_UNAVAILABLE):
+                await call
+        await maintenance.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    finally:
+        await maintenance.close()
+    await append(store, request)
     assert len(await store.tree(turn.session_id)) == 2
 
 
