@@ -34,7 +34,7 @@ async def until(events: AsyncIterator[ChatEvent], kind: str, count: int = 1) -> 
             count -= 1
             if not count:
                 return seen
-    raise AssertionError(f"the stream ended before {kind}")
+    raise AssertionError(f"the stream ended before {kind}, with {seen[-1] if seen else 'nothing'}")
 
 
 def of_kind(events: list[ChatEvent], kind: str) -> list[ChatEvent]:
