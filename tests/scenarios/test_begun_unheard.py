@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
@@ -113,3 +114,13 @@ async def test_a_claim_whose_answer_is_lost_loses_no_turn(
     assert lost == 1
     assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
     assert "4 files" in done.final_content
+
+
+async def test_a_message_that_meets_a_late_heartbeat_waits_for_it(open_suite: OpenSuite, postgres_url: str) -> None:
+    async with open_suite("in_process", NETACLAW_LEASE_SECONDS="2") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        connection = await asyncpg.connect(postgres_url)
+        await connection.execute("UPDATE instance SET expire_time = now() - interval '1 s'")
+        await connection.close()
+        done = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="count"), timeout=20)
+    assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED

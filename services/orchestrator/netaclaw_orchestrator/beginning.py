@@ -18,8 +18,9 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
 def ask_to_begin(journal: JournalServiceAsyncStub, request: BeginTurnRequest) -> asyncio.Task[BeginTurnResponse]:
     """The request is on its way when this returns; the task ends with the store's answer, or a NetaclawError.
 
-    A store that stays away is asked again for a while, with the same ids: a turn that an earlier try has begun is
-    answered as JOINED, and left to whoever claims it. Do not cancel the task: shield it.
+    A store that stays away, or that waits for a heartbeat of this instance, is asked again for a while, with the same
+    ids: a turn that an earlier try has begun is answered as JOINED, and left to whoever claims it. Do not cancel the
+    task: shield it.
     """
 
     def ask() -> grpc.aio.UnaryUnaryCall[BeginTurnRequest, BeginTurnResponse]:

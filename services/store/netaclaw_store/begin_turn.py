@@ -37,7 +37,7 @@ from netaclaw_store.codec import (
 )
 from netaclaw_store.database import Database, LostRace
 from netaclaw_store.hydrate import ADDED, LEAF_CHANGED, SESSION_UPDATED, StoredEvent, entry_event, hydrate
-from netaclaw_store.leases import owned_elsewhere, session_not_found, turn_running
+from netaclaw_store.leases import not_alive, owned_elsewhere, session_not_found, turn_running
 from netaclaw_store.queries import SQL
 from netaclaw_store.settings import DEFAULT_WORKSPACE
 
@@ -183,7 +183,7 @@ async def _owned(connection: asyncpg.Connection, request: j.BeginTurnRequest) ->
     if session["holder_id"] not in ("", request.instance_id):
         raise owned_elsewhere(session)
     if await connection.fetchval(SQL["live_instance"], request.instance_id) is None:
-        raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
+        raise not_alive()
     return session
 
 

@@ -39,6 +39,12 @@ def owned_elsewhere(session: Row) -> NetaclawError:
     )
 
 
+def not_alive() -> NetaclawError:
+    """The caller's own lease has run out; nothing was written, and its next heartbeat makes the same work."""
+    words = "the instance has no lease: it is to send a heartbeat first"
+    return NetaclawError(Reason.REASON_SERVICE_UNAVAILABLE, words, retry_after=1.0)
+
+
 def stale_generation(generation: int) -> NetaclawError:
     return NetaclawError(
         Reason.REASON_STALE_GENERATION,
@@ -93,7 +99,7 @@ class Leases:
                 raise turn_running(session)
             generation = await connection.fetchval(SQL["take_lease"], request.session_id, request.instance_id)
             if generation is None:
-                raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
+                raise not_alive()
             return j.AcquireSessionResponse(generation=generation, session=session_from(session))
 
         return await self._database.transact(work)
@@ -129,7 +135,7 @@ class Leases:
         session_id, owner_id = orphan["session_id"], orphan["owner_id"]
         generation = await connection.fetchval(SQL["take_lease"], session_id, instance_id)
         if generation is None:
-            raise NetaclawError(Reason.REASON_STALE_GENERATION, "the instance is not alive: send a heartbeat first")
+            raise not_alive()
         session = await connection.fetchrow(SQL["lock_session"], session_id, owner_id)
         turn_id = session["running_turn_id"]
         turn = await connection.fetchrow(SQL["count_takeover"], session_id, turn_id)

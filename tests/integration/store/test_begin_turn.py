@@ -190,10 +190,12 @@ async def test_bad_fields_are_named(store: Store, field: str, value: str) -> Non
     assert await store.query("SELECT FROM session") == []
 
 
-async def test_an_instance_that_never_beat_begins_nothing(store: Store) -> None:
-    async with refused(Reason.REASON_STALE_GENERATION):
+async def test_an_instance_that_never_beat_begins_nothing_and_may_try_again(store: Store) -> None:
+    async with refused(Reason.REASON_SERVICE_UNAVAILABLE):
         await store.new_turn(instance_id="stranger")
     assert await store.query("SELECT FROM session") == []
+    await store.beat("stranger")
+    await store.new_turn(instance_id="stranger")
 
 
 async def test_nul_in_a_message_is_kept_in_the_entry(store: Store) -> None:
