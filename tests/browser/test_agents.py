@@ -143,3 +143,16 @@ def test_approvals_and_tools_are_chosen_beside_their_routes(tab: Page, suite: Pa
     assert dict(stored.approvals) == {"run_shell": ToolApproval.TOOL_APPROVAL_ASK}
     tab.reload()
     expect(tab.locator("[data-tool=run_shell] [data-approval]")).to_have_value("2")
+
+
+def test_an_agent_is_deleted_once_a_person_has_said_so_twice(tab: Page, suite: PageSuite) -> None:
+    agent_id = made(suite, name="Short-lived")
+    tab.goto(f"{suite.url}/agents/{agent_id}")
+    tab.get_by_role("button", name="Delete").click()
+    expect(tab.get_by_role("alertdialog")).to_contain_text("“Short-lived” will be gone for good.")
+    tab.get_by_role("alertdialog").get_by_role("button", name="Cancel").click()
+    assert agent(suite, agent_id).name == "Short-lived"
+    tab.get_by_role("button", name="Delete").click()
+    tab.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(tab).to_have_url(f"{suite.url}/agents")
+    expect(tab.get_by_role("link", name="Short-lived")).to_have_count(0)

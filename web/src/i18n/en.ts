@@ -267,6 +267,8 @@ export const en = {
     saved: "Saved",
     unsaved: "Not saved yet",
     delete: "Delete",
+    deleteTitle: "Delete this agent?",
+    deleteHint: "“{name}” will be gone for good. What it has answered stays.",
     policy: "What it may use",
     workspace: "File tools on the session's workspace",
     shell: "Run commands",

@@ -268,6 +268,8 @@ export const zh: typeof en = {
     saved: "已保存",
     unsaved: "尚未保存",
     delete: "删除",
+    deleteTitle: "删除这个智能体？",
+    deleteHint: "“{name}”将被永久删除，它已给出的回答会保留。",
     policy: "可以使用什么",
     workspace: "会话工作区的文件工具",
     shell: "运行命令",
