@@ -25,12 +25,12 @@ from tests.scenarios.suites import OpenSuite
 class Forgetful:
     """The store's begin_turn, whose first answer is lost after the commit."""
 
-    tries = 0
+    answers = 0
 
     async def __call__(self, database: Any, request: Any) -> BeginTurnResponse:
-        self.tries += 1
         response = await begin_turn(database, request)
-        if self.tries == 1:
+        self.answers += 1
+        if self.answers == 1:
             raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
         return response
 
@@ -85,7 +85,7 @@ async def test_an_answer_of_the_store_that_is_lost_loses_no_turn_even_if_it_cann
         request = ExecuteChatRequest(session_id=session_id, content="count the files")
         done = await client.chat.ExecuteChat(request, timeout=20)
         [page] = await suite.tree(client, session_id)
-    assert forgetful.tries == 2
+    assert forgetful.answers == 2
     assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
     assert "4 files" in done.final_content
     assert len([entry for entry in page.entries if entry.HasField("user")]) == 1
