@@ -26,7 +26,7 @@ def states(tab: Page) -> list[str]:
 
 def test_children_end_live_as_they_end_in_the_store(tab: Page, suite: PageSuite) -> None:
     """Completed, stopped at a limit, failed, failed for an empty answer, timed out, and cancelled."""
-    session_id = suite.session(subagent_config=SubagentConfig(timeout_seconds=3, max_concurrent=6))
+    session_id = suite.session(subagent_config=SubagentConfig(timeout_seconds=8, max_concurrent=6))
     tab.goto(f"{suite.url}/s/{session_id}")
     send(tab, "in parallel: count the files; TOO-LONG text; FAIL-400 it; EMPTY it; HANG-LATER on; HANG")
     expect(tab.locator("[data-task][data-state=running]").last).to_be_visible()
