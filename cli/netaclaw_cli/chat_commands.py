@@ -7,7 +7,7 @@ from dataclasses import dataclass
 HELP = """\
 /compact [INSTRUCTIONS]   sum up the older part of the conversation now
 /tree                     show the conversation with its branches; entries are named by the start of their ids
-/switch ENTRY             stand on an entry; the next message continues from there
+/switch ENTRY             stand on an entry, or on root, before the first message; the next one continues from there
 /summarize ENTRY [TEXT]   the same, and take along a summary of the branch that is left; TEXT says what matters
 /fork [ENTRY]             go on in a copy of the conversation up to an entry
 /think off|low|medium|high

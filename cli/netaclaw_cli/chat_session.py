@@ -27,6 +27,7 @@ from netaclaw_chassis.errors import from_rpc
 from netaclaw_cli.chat_commands import named
 from netaclaw_cli.errors import CommandError, words_for
 from netaclaw_cli.printing import TurnPrinter, Write, question_lines
+from netaclaw_cli.tree_lines import ROOT
 from netaclaw_cli.wording import outcome
 from netaclaw_client import Backoff, Client, SessionView, run_turn
 from netaclaw_client.follow import running_turn
@@ -148,17 +149,20 @@ class ChatSession:
         return body.tokens_before, body.tokens_after
 
     async def switch(self, word: str, *, summarize: bool = False, instructions: str = "") -> str:
-        """Stand on another entry; the summary of what is left behind, where one is wanted and something is."""
+        """Stand on another entry, or on the root; the summary of what is left behind, where one is wanted and something
+        is."""
         await self.reload()
         request = SwitchLeafRequest(
             session_id=self._existing(),
-            leaf_entry_id=self._entry(word),
+            leaf_entry_id="" if word == ROOT else self._entry(word),
+            to_root=word == ROOT,
             summarize=summarize,
             instructions=instructions,
         )
         await self._client.commands.SwitchLeaf(request, timeout=_COMPACT_TIMEOUT_S)
         await self.reload()
-        return self.view.entries[self.view.leaf_entry_id].branch_summary.summary if summarize else ""
+        made = self.view.entries.get(self.view.leaf_entry_id)
+        return made.branch_summary.summary if summarize and made is not None else ""
 
     async def fork(self, word: str) -> str:
         """Go on in a copy; its id."""

@@ -10,6 +10,8 @@ from netaclaw_client import SessionView
 
 ID_CHARS = 12
 """Of an entry's id, its last ones: the first ones are the time."""
+ROOT = "root"
+"""Names the place before every first message; no id holds it."""
 _WIDTH = 80
 _LINES = 20
 """Of the answer that is shown when a conversation is opened again, the last ones."""
@@ -24,12 +26,18 @@ _ON_PATHS = frozenset(
 
 
 def tree_lines(entries: Iterable[Entry], leaf_entry_id: str) -> Iterator[str]:
-    """One line per entry that stands on a path, parents first; branches are indented, the leaf is marked."""
+    """One line per entry that stands on a path, parents first; branches are indented, the leaf is marked.
+
+    The root has a line of its own where several first messages hang on it, or where one stands there.
+    """
     children: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.kind in _ON_PATHS:
             children.setdefault(entry.parent_entry_id, []).append(entry)
-    waiting = [(entry, 0) for entry in reversed(children.get("", []))]
+    roots = children.get("", [])
+    if len(roots) > 1 or (roots and not leaf_entry_id):
+        yield f"{' ' if leaf_entry_id else '*'} {ROOT:{ID_CHARS}} (before the first message)"
+    waiting = [(entry, int(len(roots) > 1)) for entry in reversed(roots)]
     while waiting:
         entry, depth = waiting.pop()
         mark = "*" if entry.entry_id == leaf_entry_id else " "

@@ -19,6 +19,8 @@ from tests.scenarios.followers import Follower
 from tests.scenarios.reading import chat, until
 
 WANDERERS = 2
+ROOT = "root"
+"""In place of a node: before every first message."""
 _OVER = {ReceiptState.RECEIPT_STATE_TAKEN, ReceiptState.RECEIPT_STATE_RETRACTED, ReceiptState.RECEIPT_STATE_MISSED}
 
 
@@ -35,6 +37,8 @@ class ModelSession:
         self.held = ""
         """The message whose answer is held; empty when no turn runs."""
         self.waiting: dict[str, WhenBusy] = {}
+        self._root_waits = False
+        """Whether a waiting message begins at the root."""
         self._base = 0
         """Events up to here are copies of a source's: their turns have no ends."""
         self.observer = Follower(world.direct, session_id)
@@ -55,29 +59,30 @@ class ModelSession:
     # --- what a user does ---------------------------------------------------------------------------------------------
 
     async def send(self, content: str, node: str) -> None:
-        """A message that is answered at once, or refused because a turn runs."""
-        request = ChatRequest(session_id=self.session_id, content=content, leaf_entry_id=node)
+        """A message that is answered at once, or refused because a turn runs; behind the leaf where `node` is empty."""
+        request = self._message(content, node)
         async with self._refused_when_held():
             async with aclosing(run_turn(self._world.shaky, request, self.observer.view.seq)) as events:
                 last = [event async for event in events][-1]
             failed = content.startswith("fail")
             assert last.WhichOneof("event") == ("error" if failed else "done")
             assert failed or last.done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
-            await self._settle(after=node or self.leaf)
+            await self._settle(after=self._parent(node))
 
     async def hold(self, content: str, node: str) -> None:
         """A message whose answer stays half written."""
-        request = ChatRequest(session_id=self.session_id, content=content, leaf_entry_id=node)
+        request = self._message(content, node)
         async with self._refused_when_held():
             async with aclosing(chat(self._world.direct, request)) as events:
                 await until(events, "assistant_stream_delta")
             self.held = content
             await self._catch_up()
-            self._learn(node or self.leaf)
+            self._learn(self._parent(node))
 
-    async def interject(self, content: str, how: WhenBusy) -> None:
-        """A message into a running turn."""
-        request = ChatRequest(session_id=self.session_id, content=content, request_id=content, when_busy=how)
+    async def interject(self, content: str, how: WhenBusy, node: str = "") -> None:
+        """A message into a running turn, or behind it."""
+        request = self._message(content, node, request_id=content, when_busy=how)
+        self._root_waits |= node == ROOT
         async with aclosing(chat(self._world.direct, request)) as events:
             await until(events, "message_receipt")
         self.waiting[content] = how
@@ -104,9 +109,12 @@ class ModelSession:
 
     async def switch(self, node: str) -> None:
         async with self._refused_when_held():
-            request = commands.SwitchLeafRequest(session_id=self.session_id, leaf_entry_id=node)
+            to_root = node == ROOT
+            request = commands.SwitchLeafRequest(
+                session_id=self.session_id, leaf_entry_id="" if to_root else node, to_root=to_root
+            )
             await self._world.direct.commands.SwitchLeaf(request)
-            self.leaf = node
+            self.leaf = request.leaf_entry_id
 
     async def delete(self, node: str) -> None:
         async with self._refused_when_held():
@@ -182,13 +190,23 @@ class ModelSession:
         stored = await self._world.direct.load(self.session_id)
         await self.observer.until(lambda: self.observer.view.seq >= stored.seq)
 
-    async def _settle(self, after: str = "") -> None:
+    def _message(self, content: str, node: str, **fields: object) -> ChatRequest:
+        from_root = node == ROOT
+        place = {"leaf_entry_id": "" if from_root else node, "from_root": from_root}
+        return ChatRequest(session_id=self.session_id, content=content, **place, **fields)  # type: ignore[arg-type]  # by name
+
+    def _parent(self, node: str) -> str:
+        """What a message that is sent there hangs below; empty for a root."""
+        return "" if node == ROOT else node or self.leaf
+
+    async def _settle(self, after: str | None = None) -> None:
         """Wait until no turn runs and no message waits; then new entries are known."""
         await self.observer.until(self._settled)
         self.held = ""
         self.waiting.clear()
         await self._catch_up()
-        self._learn(after or self.leaf)
+        self._learn(self.leaf if after is None else after)
+        self._root_waits = False
 
     def _settled(self) -> bool:
         begun, ended, over = set[str](), set[str](), set[str]()
@@ -206,8 +224,9 @@ class ModelSession:
         """New entries hang below where the message was sent; nothing else has changed."""
         view = self.observer.view
         fresh = {key: entry for key, entry in view.entries.items() if key not in self.parents}
+        places = {after, *fresh, *([""] if self._root_waits else [])}
         for entry in fresh.values():
-            assert not known or entry.parent_entry_id in {after, *fresh}, "a turn adds below its node only"
+            assert not known or entry.parent_entry_id in places, "a turn adds below its node only"
             self.parents[entry.entry_id] = entry.parent_entry_id
             if entry.label:
                 self.labels[entry.entry_id] = entry.label

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
-from tests.model_based.session import ModelSession
+from tests.model_based.session import ROOT, ModelSession
 from tests.model_based.world import DELEGATE, Stepper, World, open_world
 
 STEPS = int(os.environ.get("NETACLAW_TEST_STEPS", "1200"))
@@ -31,6 +31,8 @@ MAX_SESSIONS = 4
 
 ANY = st.integers(0, 1_000)
 """Chooses among what there is."""
+PLACE = st.none() | st.just(ROOT) | ANY
+"""Where a message goes: behind the leaf, to the root, or behind one of the entries."""
 
 
 class Sessions(RuleBasedStateMachine):
@@ -67,31 +69,36 @@ class Sessions(RuleBasedStateMachine):
         held = [session for session in self.sessions if session.held]
         return held[n % len(held)] if held else None
 
-    def interject(self, n: int, how: WhenBusy) -> None:
+    def interject(self, n: int, how: WhenBusy, place: int | str | None = None) -> None:
         session = self.held(n)
         assert session is not None
-        self.run(session.interject(self.words("between"), how))
+        self.run(session.interject(self.words("between"), how, self.place(session, place)))
+
+    def place(self, session: ModelSession, place: int | str | None) -> str:
+        if place is None or place == ROOT:
+            return place or ""
+        return session.node(int(place))
 
     def words(self, kind: str) -> str:
         """A message that no other one equals."""
         self._count += 1
         return f"{kind} {self._count}"
 
-    @rule(n=ANY, kind=st.sampled_from(["say", "say", "fail", DELEGATE]), node=st.none() | ANY)
-    def a_message_is_sent(self, n: int, kind: str, node: int | None) -> None:
+    @rule(n=ANY, kind=st.sampled_from(["say", "say", "fail", DELEGATE]), place=PLACE)
+    def a_message_is_sent(self, n: int, kind: str, place: int | str | None) -> None:
         session = self.session(n)
         content = kind if kind == DELEGATE else self.words(kind)
-        self.run(session.send(content, "" if node is None else session.node(node)))
+        self.run(session.send(content, self.place(session, place)))
 
-    @rule(n=ANY, node=st.none() | ANY)
-    def an_answer_is_held(self, n: int, node: int | None) -> None:
+    @rule(n=ANY, place=PLACE)
+    def an_answer_is_held(self, n: int, place: int | str | None) -> None:
         session = self.session(n)
-        self.run(session.hold(self.words(f"hold {session.session_id}"), "" if node is None else session.node(node)))
+        self.run(session.hold(self.words(f"hold {session.session_id}"), self.place(session, place)))
 
     @precondition(lambda self: self.held(0))
-    @rule(n=ANY)
-    def a_message_waits(self, n: int) -> None:
-        self.interject(n, WhenBusy.WHEN_BUSY_ENQUEUE)
+    @rule(n=ANY, place=st.none() | st.just(ROOT))
+    def a_message_waits(self, n: int, place: str | None) -> None:
+        self.interject(n, WhenBusy.WHEN_BUSY_ENQUEUE, place)
 
     @precondition(lambda self: self.held(0))
     @rule(n=ANY)
@@ -120,10 +127,10 @@ class Sessions(RuleBasedStateMachine):
     def a_turn_is_cancelled(self, n: int) -> None:
         self.run(self.session(n).cancel())
 
-    @rule(n=ANY, node=ANY)
-    def the_leaf_is_switched(self, n: int, node: int) -> None:
+    @rule(n=ANY, place=st.just(ROOT) | ANY)
+    def the_leaf_is_switched(self, n: int, place: int | str) -> None:
         session = self.session(n)
-        if entry_id := session.node(node):
+        if entry_id := self.place(session, place):
             self.run(session.switch(entry_id))
 
     @rule(n=ANY, node=ANY)

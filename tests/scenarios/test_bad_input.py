@@ -98,6 +98,24 @@ INVALID: dict[str, tuple[Ask, list[str]]] = {
         lambda c, s: c.chat.ExecuteChat(ExecuteChatRequest(content="x", leaf_entry_id=NOBODY)),
         ["leaf_entry_id"],
     ),
+    "the root and an entry": (
+        lambda c, s: c.chat.ExecuteChat(
+            ExecuteChatRequest(session_id=s, content="x", leaf_entry_id=NOBODY, from_root=True)
+        ),
+        ["from_root"],
+    ),
+    "the root and an entry, on a stream": (
+        lambda c, s: read(c.chat.Chat(ChatRequest(session_id=s, content="x", leaf_entry_id=NOBODY, from_root=True))),
+        ["from_root"],
+    ),
+    "switching to the root and to an entry": (
+        lambda c, s: c.commands.SwitchLeaf(SwitchLeafRequest(session_id=s, leaf_entry_id=NOBODY, to_root=True)),
+        ["to_root"],
+    ),
+    "switching nowhere": (
+        lambda c, s: c.commands.SwitchLeaf(SwitchLeafRequest(session_id=s)),
+        ["leaf_entry_id"],
+    ),
     "watching nothing": (lambda c, s: read(c.chat.Watch(WatchRequest())), ["targets"]),
     "negative seq": (
         lambda c, s: read(c.chat.Watch(WatchRequest(targets=[WatchTarget(session_id=s, after_seq=-1)]))),

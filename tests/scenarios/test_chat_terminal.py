@@ -155,9 +155,19 @@ async def test_a_person_talks_steers_compacts_branches_and_leaves(
             terminal.type("a branch")
             await terminal.until("you said a branch")
             await terminal.until("tokens in")
+            terminal.type("/switch root")
+            await terminal.until("(the next message continues from there)")
+            terminal.type("start anew")
+            await terminal.until("you said start anew")
+            await terminal.until("tokens in")
+            terminal.type("/tree")
+            await terminal.until("(before the first message)")
             terminal.type("/quit")
             assert await terminal.ended() == 0
-        assert "look at this as well" not in str(model_server.requests[-1].body["messages"])
+        branch, anew = (str(each.body["messages"]) for each in model_server.requests[-2:])
+        assert "first word" in branch
+        assert "look at this as well" not in branch
+        assert "first word" not in anew
 
 
 async def first_answer(client: Client, session_id: str) -> str:

@@ -54,13 +54,15 @@ class BranchSummaries:
     async def summarize(
         self, owner_id: str, session: Session, generation: int, leaf_entry_id: str, instructions: str
     ) -> Summary | None:
-        """Sum up what stands between the session's leaf and the path to another entry; None when nothing does.
+        """Sum up what stands between the session's leaf and the path to another entry, or to the root where
+        `leaf_entry_id` is empty; None when nothing does.
 
         Raises NetaclawError with the model's reason when there is no summary; nothing has been changed then, and what
         the attempt has cost is counted, also where it is cancelled.
         """
         old_path = await self.path(owner_id, session.session_id, session.leaf_entry_id)
-        kept = {entry.entry_id for entry in await self.path(owner_id, session.session_id, leaf_entry_id)}
+        common = await self.path(owner_id, session.session_id, leaf_entry_id) if leaf_entry_id else []
+        kept = {entry.entry_id for entry in common}
         branch = [entry for entry in old_path if entry.entry_id not in kept]
         if not branch:
             return None
@@ -84,7 +86,7 @@ class BranchSummaries:
         return Summary(found.text.encode()[:MAX_SUMMARY_BYTES].decode(errors="ignore"), found.usage)
 
     async def write(self, owner_id: str, session: Session, generation: int, new_leaf_id: str, summary: Summary) -> None:
-        """Put the summary behind the new leaf, and the leaf on it."""
+        """Put the summary behind the new leaf, at the root where there is none, and the leaf on it."""
         entry = Entry(
             entry_id=new_id(),
             session_id=session.session_id,

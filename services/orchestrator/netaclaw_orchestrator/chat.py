@@ -68,11 +68,12 @@ class ChatTurns:
             agent_id=request.agent_id,
             agent_name=request.agent_name,
             leaf_entry_id=request.leaf_entry_id,
+            from_root=request.from_root,
             request_id=request.request_id,
             when_busy=request.when_busy or WhenBusy.WHEN_BUSY_REJECT,
         )
         await self._sessions.quiet(request.session_id)
-        if request.session_id and not request.leaf_entry_id:
+        if request.session_id and not (request.leaf_entry_id or request.from_root):
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:
             begin.request_id = new_id()  # receipts name the message

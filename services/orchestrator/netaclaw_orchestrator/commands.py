@@ -93,8 +93,9 @@ class SessionCommandServicer(SessionCommandServiceServicer):
 
     async def SwitchLeaf(self, request: pb.SwitchLeafRequest, context: Context) -> pb.SwitchLeafResponse:
         wrong = Violations()
-        for field in ("session_id", "leaf_entry_id"):
-            check_id(wrong, field, getattr(request, field))
+        check_id(wrong, "session_id", request.session_id)
+        check_id(wrong, "leaf_entry_id", request.leaf_entry_id, optional=request.to_root)
+        wrong.check(not (request.to_root and request.leaf_entry_id), "to_root", "excludes leaf_entry_id")
         check_instructions(wrong, request.instructions)
         wrong.raise_if_any()
         owner_id = calls.owner_id()
@@ -127,6 +128,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
                 session_id=request.session_id,
                 generation=generation,
                 leaf_entry_id=request.leaf_entry_id,
+                to_root=request.to_root,
             )
             done = await self._journal.SwitchLeaf(asked, metadata=calls.outgoing())
         self._publish(request.session_id, done.events)

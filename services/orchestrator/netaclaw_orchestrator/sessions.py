@@ -156,7 +156,8 @@ class Sessions:
         That is so for a plain message to an idle session that is owned here, or to a new one, when the agent is the
         one that answered last. A message that may join an earlier turn, or wait for one, is never called early.
         """
-        plain = not (request.request_id or request.leaf_entry_id or request.agent_id or request.agent_name)
+        placed = request.leaf_entry_id or request.from_root
+        plain = not (request.request_id or placed or request.agent_id or request.agent_name)
         if not plain or request.when_busy != WhenBusy.WHEN_BUSY_REJECT:
             return None
         live = self.get(request.session_id, owner_id)

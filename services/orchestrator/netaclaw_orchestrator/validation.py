@@ -38,6 +38,7 @@ def check_chat(request: ChatRequest | ExecuteChatRequest) -> None:
     wrong.check(
         bool(request.session_id) or not request.leaf_entry_id, "leaf_entry_id", "needs the session that it belongs to"
     )
+    wrong.check(not (request.from_root and request.leaf_entry_id), "from_root", "excludes leaf_entry_id")
     wrong.raise_if_any()
 
 

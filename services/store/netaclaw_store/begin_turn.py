@@ -60,6 +60,7 @@ class _Turn:
             *(asked.user_entry_id, asked.assistant_entry_id, asked.agent_id, asked.agent_name, asked.leaf_entry_id),
             *(asked.request_id, self.hash, asked.create_session, asked.known_entry_id, title_from(asked.content)),
             *(entry_body(self.user), search_text(self.user), entry_body(self.placeholder), MAX_PATH_BYTES),
+            asked.from_root,
         )
 
     def parameters_in_new_session(self) -> tuple[Any, ...]:

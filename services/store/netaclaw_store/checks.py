@@ -58,6 +58,7 @@ def check_begin_turn(request: j.BeginTurnRequest) -> None:
         check_id(found, field, getattr(request, field))
     for field in ("agent_id", "leaf_entry_id"):
         check_optional_id(found, field, getattr(request, field))
+    found.check(not (request.from_root and request.leaf_entry_id), "from_root", "excludes leaf_entry_id")
     found.check("\0" not in request.known_entry_id, "known_entry_id", "holds NUL")
     size = len(request.content.encode())
     fits = 0 < size <= MAX_CONTENT_BYTES or request.from_queue
@@ -147,6 +148,12 @@ def check_update_session(request: j.UpdateSessionRequest) -> None:
     for index, mark in enumerate(request.labels):
         check_id(found, f"labels[{index}].entry_id", mark.entry_id)
         check_text(found, f"labels[{index}].label", mark.label, MAX_LABEL)
+    found.raise_if_any()
+
+
+def check_switch_leaf(request: j.SwitchLeafRequest) -> None:
+    found = owned_session(request.owner_id, request.session_id)
+    found.check(not (request.to_root and request.leaf_entry_id), "to_root", "excludes leaf_entry_id")
     found.raise_if_any()
 
 

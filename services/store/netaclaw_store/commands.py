@@ -88,12 +88,13 @@ class Commands:
         return await self._database.transact(work)
 
     async def switch_leaf(self, request: j.SwitchLeafRequest) -> j.SwitchLeafResponse:
-        """Move the leaf to a path entry."""
+        """Move the leaf to a path entry, or off all of them."""
 
         async def work(connection: asyncpg.Connection) -> j.SwitchLeafResponse:
             session = await _lock(connection, request.session_id, request.owner_id, request.generation)
             leaf = request.leaf_entry_id
-            if not await connection.fetchval(SQL["path_entry_exists"], request.session_id, leaf, request.owner_id):
+            names = (request.session_id, leaf, request.owner_id)
+            if not request.to_root and not await connection.fetchval(SQL["path_entry_exists"], *names):
                 raise _entry_not_found(leaf)
             logged = [] if leaf == session["leaf_entry_id"] else [leaf_event(leaf)]
             shown, published = await events.log(connection, session, logged, {}, leaf=leaf)

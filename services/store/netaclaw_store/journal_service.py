@@ -119,7 +119,7 @@ class JournalService(JournalServiceServicer):
         return response
 
     async def SwitchLeaf(self, request: j.SwitchLeafRequest, context: Context) -> j.SwitchLeafResponse:
-        checks.owned_session(request.owner_id, request.session_id).raise_if_any()
+        checks.check_switch_leaf(request)
         response = await self._commands.switch_leaf(request)
         self._notices.changed(request.session_id, request.owner_id, response.session.seq)
         return response

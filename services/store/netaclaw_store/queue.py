@@ -56,7 +56,8 @@ async def enqueue(
     await connection.execute(
         SQL["enqueue_message"],
         *(request.session_id, request.owner_id, request_id, request_hash, request.when_busy),
-        *(request.content.encode(), request.agent_id, request.agent_name, request.leaf_entry_id, session["seq"]),
+        *(request.content.encode(), request.agent_id, request.agent_name, request.leaf_entry_id, request.from_root),
+        session["seq"],
     )
     turn_id = session["running_turn_id"]
     shown, published = await events.log(connection, session, [receipt(request_id, RECEIPT_STATE_QUEUED, turn_id)], {})
@@ -85,6 +86,7 @@ async def take_next(
     taken.content = bytes(row["content"]).decode()
     taken.request_id = row["request_id"]
     taken.agent_id, taken.agent_name, taken.leaf_entry_id = row["agent_id"], row["agent_name"], row["leaf_entry_id"]
+    taken.from_root = row["from_root"]
     names = (request.owner_id, taken.agent_id, taken.agent_name)
     if any(names[1:]) and not await connection.fetchval(SQL["find_agent"], *names):
         taken.agent_id = taken.agent_name = ""

@@ -123,12 +123,13 @@ def test_the_end_tells_tokens_cost_and_how_full_the_context_is() -> None:
     assert shown(update, done) == "(10 tokens in, 5 out, 0.0015 $; context 25 %)\n"
 
 
-def test_a_tree_is_indented_where_it_branches_and_marks_the_leaf() -> None:
-    def user(entry_id: str, parent: str, text: str) -> Entry:
-        entry = Entry(entry_id=entry_id, parent_entry_id=parent, kind=EntryKind.ENTRY_KIND_USER)
-        entry.user.text = text
-        return entry
+def user(entry_id: str, parent: str, text: str) -> Entry:
+    entry = Entry(entry_id=entry_id, parent_entry_id=parent, kind=EntryKind.ENTRY_KIND_USER)
+    entry.user.text = text
+    return entry
 
+
+def test_a_tree_is_indented_where_it_branches_and_marks_the_leaf() -> None:
     answer = Entry(entry_id="a", parent_entry_id="u", kind=EntryKind.ENTRY_KIND_ASSISTANT)
     answer.assistant.parts.append(Part(text=TextPart(text="yes")))
     summary = Entry(entry_id="c", parent_entry_id="v", kind=EntryKind.ENTRY_KIND_COMPACTION)
@@ -141,3 +142,12 @@ def test_a_tree_is_indented_where_it_branches_and_marks_the_leaf() -> None:
         "* c   (summary of what is above: short)",
         "  w   you: two",
     ]
+
+
+def test_several_first_messages_branch_from_the_root_which_is_marked_when_one_stands_there() -> None:
+    entries = [user("u", "", "hello"), user("v", "", "good day")]
+    hello, good_day = "  u   you: hello", "  v   you: good day"
+    assert list(tree_lines(entries, "u")) == ["  root         (before the first message)", f"*{hello[1:]}", good_day]
+    assert list(tree_lines(entries, "")) == ["* root         (before the first message)", hello, good_day]
+    assert list(tree_lines(entries[:1], "")) == ["* root         (before the first message)", "  u you: hello"]
+    assert list(tree_lines([], "")) == []

@@ -102,7 +102,10 @@ type ChatRequest struct {
 	// is absent. The same id and content joins the turn that it started.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. What to do when a turn is running.
-	WhenBusy      WhenBusy `protobuf:"varint,7,opt,name=when_busy,json=whenBusy,proto3,enum=netaclaw.chat.v1.WhenBusy" json:"when_busy,omitempty"`
+	WhenBusy WhenBusy `protobuf:"varint,7,opt,name=when_busy,json=whenBusy,proto3,enum=netaclaw.chat.v1.WhenBusy" json:"when_busy,omitempty"`
+	// Optional. True continues from the root: the message has no parent, as a session's first one. Excludes
+	// leaf_entry_id.
+	FromRoot      bool `protobuf:"varint,8,opt,name=from_root,json=fromRoot,proto3" json:"from_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,6 +189,13 @@ func (x *ChatRequest) GetWhenBusy() WhenBusy {
 	return WhenBusy_WHEN_BUSY_UNSPECIFIED
 }
 
+func (x *ChatRequest) GetFromRoot() bool {
+	if x != nil {
+		return x.FromRoot
+	}
+	return false
+}
+
 // Response of Chat.
 type ChatResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -248,7 +258,9 @@ type ExecuteChatRequest struct {
 	// Optional. Makes the call safe to repeat, as in ChatRequest.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. What to do when a turn is running.
-	WhenBusy      WhenBusy `protobuf:"varint,7,opt,name=when_busy,json=whenBusy,proto3,enum=netaclaw.chat.v1.WhenBusy" json:"when_busy,omitempty"`
+	WhenBusy WhenBusy `protobuf:"varint,7,opt,name=when_busy,json=whenBusy,proto3,enum=netaclaw.chat.v1.WhenBusy" json:"when_busy,omitempty"`
+	// Optional. True continues from the root, as in ChatRequest. Excludes leaf_entry_id.
+	FromRoot      bool `protobuf:"varint,8,opt,name=from_root,json=fromRoot,proto3" json:"from_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -330,6 +342,13 @@ func (x *ExecuteChatRequest) GetWhenBusy() WhenBusy {
 		return x.WhenBusy
 	}
 	return WhenBusy_WHEN_BUSY_UNSPECIFIED
+}
+
+func (x *ExecuteChatRequest) GetFromRoot() bool {
+	if x != nil {
+		return x.FromRoot
+	}
+	return false
 }
 
 // Response of ExecuteChat.
@@ -1437,7 +1456,7 @@ var File_netaclaw_chat_v1_chat_service_proto protoreflect.FileDescriptor
 
 const file_netaclaw_chat_v1_chat_service_proto_rawDesc = "" +
 	"\n" +
-	"#netaclaw/chat/v1/chat_service.proto\x12\x10netaclaw.chat.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dnetaclaw/agent/v1/agent.proto\x1a\x1cnetaclaw/chat/v1/event.proto\x1a\x1fnetaclaw/session/v1/entry.proto\x1a\"netaclaw/session/v1/subagent.proto\x1a\x1fnetaclaw/session/v1/usage.proto\"\xfc\x01\n" +
+	"#netaclaw/chat/v1/chat_service.proto\x12\x10netaclaw.chat.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dnetaclaw/agent/v1/agent.proto\x1a\x1cnetaclaw/chat/v1/event.proto\x1a\x1fnetaclaw/session/v1/entry.proto\x1a\"netaclaw/session/v1/subagent.proto\x1a\x1fnetaclaw/session/v1/usage.proto\"\x99\x02\n" +
 	"\vChatRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x18\n" +
@@ -1448,9 +1467,10 @@ const file_netaclaw_chat_v1_chat_service_proto_rawDesc = "" +
 	"\rleaf_entry_id\x18\x05 \x01(\tR\vleafEntryId\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x127\n" +
-	"\twhen_busy\x18\a \x01(\x0e2\x1a.netaclaw.chat.v1.WhenBusyR\bwhenBusy\"C\n" +
+	"\twhen_busy\x18\a \x01(\x0e2\x1a.netaclaw.chat.v1.WhenBusyR\bwhenBusy\x12\x1b\n" +
+	"\tfrom_root\x18\b \x01(\bR\bfromRoot\"C\n" +
 	"\fChatResponse\x123\n" +
-	"\x06events\x18\x01 \x03(\v2\x1b.netaclaw.chat.v1.ChatEventR\x06events\"\x83\x02\n" +
+	"\x06events\x18\x01 \x03(\v2\x1b.netaclaw.chat.v1.ChatEventR\x06events\"\xa0\x02\n" +
 	"\x12ExecuteChatRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x18\n" +
@@ -1461,7 +1481,8 @@ const file_netaclaw_chat_v1_chat_service_proto_rawDesc = "" +
 	"\rleaf_entry_id\x18\x05 \x01(\tR\vleafEntryId\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x127\n" +
-	"\twhen_busy\x18\a \x01(\x0e2\x1a.netaclaw.chat.v1.WhenBusyR\bwhenBusy\"\xb1\x03\n" +
+	"\twhen_busy\x18\a \x01(\x0e2\x1a.netaclaw.chat.v1.WhenBusyR\bwhenBusy\x12\x1b\n" +
+	"\tfrom_root\x18\b \x01(\bR\bfromRoot\"\xb1\x03\n" +
 	"\x13ExecuteChatResponse\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +

@@ -432,7 +432,8 @@ type Session struct {
 	Workspace string `protobuf:"bytes,3,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	// Optional. The agent that answers by default.
 	AgentId string `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Output only. Where the next message continues; empty in an empty session.
+	// Output only. Where the next message continues; empty at the root: in an empty session, and after SwitchLeaf or
+	// DeleteBranch have left it there.
 	LeafEntryId string `protobuf:"bytes,5,opt,name=leaf_entry_id,json=leafEntryId,proto3" json:"leaf_entry_id,omitempty"`
 	// Output only. Seq of the last durable event.
 	Seq int64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`

@@ -320,12 +320,15 @@ type SwitchLeafRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Required. The new leaf: a path entry.
+	// Required, unless to_root. The new leaf: a path entry.
 	LeafEntryId string `protobuf:"bytes,2,opt,name=leaf_entry_id,json=leafEntryId,proto3" json:"leaf_entry_id,omitempty"`
 	// Optional. True writes a summary of the branch that is left.
 	Summarize bool `protobuf:"varint,3,opt,name=summarize,proto3" json:"summarize,omitempty"`
 	// Optional. What the summary should keep.
-	Instructions  string `protobuf:"bytes,4,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	Instructions string `protobuf:"bytes,4,opt,name=instructions,proto3" json:"instructions,omitempty"`
+	// Optional. True goes back before the first message: the session has no leaf, and the next message no parent. Excludes
+	// leaf_entry_id.
+	ToRoot        bool `protobuf:"varint,5,opt,name=to_root,json=toRoot,proto3" json:"to_root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +389,13 @@ func (x *SwitchLeafRequest) GetInstructions() string {
 		return x.Instructions
 	}
 	return ""
+}
+
+func (x *SwitchLeafRequest) GetToRoot() bool {
+	if x != nil {
+		return x.ToRoot
+	}
+	return false
 }
 
 // Response of SwitchLeaf.
@@ -862,13 +872,14 @@ const file_netaclaw_session_v1_session_command_service_proto_rawDesc = "" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x127\n" +
 	"\x06labels\x18\x04 \x03(\v2\x1f.netaclaw.session.v1.EntryLabelR\x06labels\"O\n" +
 	"\x15UpdateSessionResponse\x126\n" +
-	"\asession\x18\x01 \x01(\v2\x1c.netaclaw.session.v1.SessionR\asession\"\x98\x01\n" +
+	"\asession\x18\x01 \x01(\v2\x1c.netaclaw.session.v1.SessionR\asession\"\xb1\x01\n" +
 	"\x11SwitchLeafRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\"\n" +
 	"\rleaf_entry_id\x18\x02 \x01(\tR\vleafEntryId\x12\x1c\n" +
 	"\tsummarize\x18\x03 \x01(\bR\tsummarize\x12\"\n" +
-	"\finstructions\x18\x04 \x01(\tR\finstructions\"\xaa\x01\n" +
+	"\finstructions\x18\x04 \x01(\tR\finstructions\x12\x17\n" +
+	"\ato_root\x18\x05 \x01(\bR\x06toRoot\"\xaa\x01\n" +
 	"\x12SwitchLeafResponse\x126\n" +
 	"\asession\x18\x01 \x01(\v2\x1c.netaclaw.session.v1.SessionR\asession\x124\n" +
 	"\aentries\x18\x02 \x03(\v2\x1a.netaclaw.session.v1.EntryR\aentries\x12&\n" +

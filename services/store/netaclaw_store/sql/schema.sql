@@ -133,6 +133,7 @@ CREATE TABLE queued_message (
     agent_name text NOT NULL DEFAULT '',
     leaf_entry_id text NOT NULL DEFAULT '',
     create_time timestamptz NOT NULL DEFAULT now(),
+    from_root boolean NOT NULL DEFAULT false,
     PRIMARY KEY (session_id, message_no)
 );
 CREATE UNIQUE INDEX queued_message_by_request ON queued_message (session_id, request_id);

@@ -4,7 +4,7 @@
 -- caller then looks closer under a lock.
 -- $1 instance, $2 owner, $3 session, $4 turn, $5 user entry, $6 placeholder, $7 agent id, $8 agent name, $9 head,
 -- $10 request id, $11 request hash, $12 made_session, $13 known entry, $14 title, $15 user body, $16 its search text,
--- $17 placeholder body, $18 most bytes of the path
+-- $17 placeholder body, $18 most bytes of the path, $19 from the root
 WITH RECURSIVE caller AS (
     SELECT instance_id, incarnation_id FROM instance WHERE instance_id = $1 AND expire_time > now()
 ), before AS (
@@ -57,7 +57,7 @@ WITH RECURSIVE caller AS (
     FROM before b, caller c, answering a
     WHERE s.session_id = b.session_id AND s.seq = b.seq AND s.generation = b.generation AND s.running_turn_id = ''
     RETURNING s.*, b.untitled, b.seq AS start_seq, b.entry_count AS entries_before, a.agent_id AS answering_agent_id,
-        CASE WHEN $9 = '' THEN b.leaf_entry_id ELSE $9 END AS head_entry_id
+        CASE WHEN $19 THEN '' WHEN $9 = '' THEN b.leaf_entry_id ELSE $9 END AS head_entry_id
 ), new_turn AS (
     INSERT INTO turn (session_id, turn_id, owner_id, request_id, request_hash, made_session, agent_id, user_entry_id,
         assistant_entry_id, start_seq)
@@ -151,8 +151,8 @@ SELECT EXISTS (SELECT FROM entry WHERE session_id = $1 AND entry_id = $2 AND own
 
 -- name: enqueue_message
 INSERT INTO queued_message (session_id, message_no, owner_id, request_id, request_hash, when_busy, content, agent_id,
-    agent_name, leaf_entry_id, start_seq)
-SELECT $1, coalesce(max(message_no), 0) + 1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+    agent_name, leaf_entry_id, from_root, start_seq)
+SELECT $1, coalesce(max(message_no), 0) + 1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 FROM queued_message WHERE session_id = $1;
 
 -- name: count_queued
@@ -170,7 +170,7 @@ WHERE session_id = $1 AND message_no = (
     SELECT message_no FROM queued_message WHERE session_id = $1 AND taken_turn_id = ''
     ORDER BY when_busy = $2 DESC, message_no LIMIT 1
 )
-RETURNING request_id, content, agent_id, agent_name, leaf_entry_id;
+RETURNING request_id, content, agent_id, agent_name, leaf_entry_id, from_root;
 
 -- name: waiting_messages
 SELECT request_id, when_busy, content FROM queued_message

@@ -29,7 +29,7 @@ WHEN_BUSY_INTERRUPT: WhenBusy
 WHEN_BUSY_STEER: WhenBusy
 
 class ChatRequest(_message.Message):
-    __slots__ = ("session_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy")
+    __slots__ = ("session_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "from_root")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class ChatRequest(_message.Message):
     LEAF_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     WHEN_BUSY_FIELD_NUMBER: _ClassVar[int]
+    FROM_ROOT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     content: str
     agent_id: str
@@ -44,7 +45,8 @@ class ChatRequest(_message.Message):
     leaf_entry_id: str
     request_id: str
     when_busy: WhenBusy
-    def __init__(self, session_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[WhenBusy, str]] = ...) -> None: ...
+    from_root: bool
+    def __init__(self, session_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[WhenBusy, str]] = ..., from_root: _Optional[bool] = ...) -> None: ...
 
 class ChatResponse(_message.Message):
     __slots__ = ("events",)
@@ -53,7 +55,7 @@ class ChatResponse(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ...) -> None: ...
 
 class ExecuteChatRequest(_message.Message):
-    __slots__ = ("session_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy")
+    __slots__ = ("session_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "from_root")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +63,7 @@ class ExecuteChatRequest(_message.Message):
     LEAF_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     WHEN_BUSY_FIELD_NUMBER: _ClassVar[int]
+    FROM_ROOT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     content: str
     agent_id: str
@@ -68,7 +71,8 @@ class ExecuteChatRequest(_message.Message):
     leaf_entry_id: str
     request_id: str
     when_busy: WhenBusy
-    def __init__(self, session_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[WhenBusy, str]] = ...) -> None: ...
+    from_root: bool
+    def __init__(self, session_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[WhenBusy, str]] = ..., from_root: _Optional[bool] = ...) -> None: ...
 
 class ExecuteChatResponse(_message.Message):
     __slots__ = ("session_id", "turn_id", "final_content", "usage", "tool_call_count", "assistant_entry_id", "subagent_batches", "outcome", "error")

@@ -26,7 +26,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from netaclaw.session.v1 import entry_pb2 as netaclaw_dot_session_dot_v1_dot_entry__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1netaclaw/session/v1/session_command_service.proto\x12\x13netaclaw.session.v1\x1a google/protobuf/field_mask.proto\x1a\x1fnetaclaw/session/v1/entry.proto\"^\n\x14\x43reateSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tworkspace\x18\x02 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\"F\n\x15\x43reateSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\"-\n\nEntryLabel\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"\xb5\x01\n\x14UpdateSessionRequest\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12/\n\x06labels\x18\x04 \x03(\x0b\x32\x1f.netaclaw.session.v1.EntryLabel\"F\n\x15UpdateSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\"g\n\x11SwitchLeafRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x15\n\rleaf_entry_id\x18\x02 \x01(\t\x12\x11\n\tsummarize\x18\x03 \x01(\x08\x12\x14\n\x0cinstructions\x18\x04 \x01(\t\"\x89\x01\n\x12SwitchLeafResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12+\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x1a.netaclaw.session.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"R\n\x12\x46orkSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\t\x12\x16\n\x0enew_session_id\x18\x03 \x01(\t\"D\n\x13\x46orkSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\";\n\x13\x44\x65leteBranchRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\t\"\\\n\x14\x44\x65leteBranchResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12\x15\n\rdeleted_count\x18\x02 \x01(\x05\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse\"\x1a\n\x18\x44\x65leteAllSessionsRequest\"2\n\x19\x44\x65leteAllSessionsResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\x32\xe9\x05\n\x15SessionCommandService\x12\x66\n\rCreateSession\x12).netaclaw.session.v1.CreateSessionRequest\x1a*.netaclaw.session.v1.CreateSessionResponse\x12\x66\n\rUpdateSession\x12).netaclaw.session.v1.UpdateSessionRequest\x1a*.netaclaw.session.v1.UpdateSessionResponse\x12]\n\nSwitchLeaf\x12&.netaclaw.session.v1.SwitchLeafRequest\x1a\'.netaclaw.session.v1.SwitchLeafResponse\x12`\n\x0b\x46orkSession\x12\'.netaclaw.session.v1.ForkSessionRequest\x1a(.netaclaw.session.v1.ForkSessionResponse\x12\x63\n\x0c\x44\x65leteBranch\x12(.netaclaw.session.v1.DeleteBranchRequest\x1a).netaclaw.session.v1.DeleteBranchResponse\x12\x66\n\rDeleteSession\x12).netaclaw.session.v1.DeleteSessionRequest\x1a*.netaclaw.session.v1.DeleteSessionResponse\x12r\n\x11\x44\x65leteAllSessions\x12-.netaclaw.session.v1.DeleteAllSessionsRequest\x1a..netaclaw.session.v1.DeleteAllSessionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1netaclaw/session/v1/session_command_service.proto\x12\x13netaclaw.session.v1\x1a google/protobuf/field_mask.proto\x1a\x1fnetaclaw/session/v1/entry.proto\"^\n\x14\x43reateSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tworkspace\x18\x02 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\"F\n\x15\x43reateSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\"-\n\nEntryLabel\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\"\xb5\x01\n\x14UpdateSessionRequest\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12/\n\x06labels\x18\x04 \x03(\x0b\x32\x1f.netaclaw.session.v1.EntryLabel\"F\n\x15UpdateSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\"x\n\x11SwitchLeafRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x15\n\rleaf_entry_id\x18\x02 \x01(\t\x12\x11\n\tsummarize\x18\x03 \x01(\x08\x12\x14\n\x0cinstructions\x18\x04 \x01(\t\x12\x0f\n\x07to_root\x18\x05 \x01(\x08\"\x89\x01\n\x12SwitchLeafResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12+\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x1a.netaclaw.session.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"R\n\x12\x46orkSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\t\x12\x16\n\x0enew_session_id\x18\x03 \x01(\t\"D\n\x13\x46orkSessionResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\";\n\x13\x44\x65leteBranchRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08\x65ntry_id\x18\x02 \x01(\t\"\\\n\x14\x44\x65leteBranchResponse\x12-\n\x07session\x18\x01 \x01(\x0b\x32\x1c.netaclaw.session.v1.Session\x12\x15\n\rdeleted_count\x18\x02 \x01(\x05\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse\"\x1a\n\x18\x44\x65leteAllSessionsRequest\"2\n\x19\x44\x65leteAllSessionsResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\x32\xe9\x05\n\x15SessionCommandService\x12\x66\n\rCreateSession\x12).netaclaw.session.v1.CreateSessionRequest\x1a*.netaclaw.session.v1.CreateSessionResponse\x12\x66\n\rUpdateSession\x12).netaclaw.session.v1.UpdateSessionRequest\x1a*.netaclaw.session.v1.UpdateSessionResponse\x12]\n\nSwitchLeaf\x12&.netaclaw.session.v1.SwitchLeafRequest\x1a\'.netaclaw.session.v1.SwitchLeafResponse\x12`\n\x0b\x46orkSession\x12\'.netaclaw.session.v1.ForkSessionRequest\x1a(.netaclaw.session.v1.ForkSessionResponse\x12\x63\n\x0c\x44\x65leteBranch\x12(.netaclaw.session.v1.DeleteBranchRequest\x1a).netaclaw.session.v1.DeleteBranchResponse\x12\x66\n\rDeleteSession\x12).netaclaw.session.v1.DeleteSessionRequest\x1a*.netaclaw.session.v1.DeleteSessionResponse\x12r\n\x11\x44\x65leteAllSessions\x12-.netaclaw.session.v1.DeleteAllSessionsRequest\x1a..netaclaw.session.v1.DeleteAllSessionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,25 +44,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATESESSIONRESPONSE']._serialized_start=540
   _globals['_UPDATESESSIONRESPONSE']._serialized_end=610
   _globals['_SWITCHLEAFREQUEST']._serialized_start=612
-  _globals['_SWITCHLEAFREQUEST']._serialized_end=715
-  _globals['_SWITCHLEAFRESPONSE']._serialized_start=718
-  _globals['_SWITCHLEAFRESPONSE']._serialized_end=855
-  _globals['_FORKSESSIONREQUEST']._serialized_start=857
-  _globals['_FORKSESSIONREQUEST']._serialized_end=939
-  _globals['_FORKSESSIONRESPONSE']._serialized_start=941
-  _globals['_FORKSESSIONRESPONSE']._serialized_end=1009
-  _globals['_DELETEBRANCHREQUEST']._serialized_start=1011
-  _globals['_DELETEBRANCHREQUEST']._serialized_end=1070
-  _globals['_DELETEBRANCHRESPONSE']._serialized_start=1072
-  _globals['_DELETEBRANCHRESPONSE']._serialized_end=1164
-  _globals['_DELETESESSIONREQUEST']._serialized_start=1166
-  _globals['_DELETESESSIONREQUEST']._serialized_end=1208
-  _globals['_DELETESESSIONRESPONSE']._serialized_start=1210
-  _globals['_DELETESESSIONRESPONSE']._serialized_end=1233
-  _globals['_DELETEALLSESSIONSREQUEST']._serialized_start=1235
-  _globals['_DELETEALLSESSIONSREQUEST']._serialized_end=1261
-  _globals['_DELETEALLSESSIONSRESPONSE']._serialized_start=1263
-  _globals['_DELETEALLSESSIONSRESPONSE']._serialized_end=1313
-  _globals['_SESSIONCOMMANDSERVICE']._serialized_start=1316
-  _globals['_SESSIONCOMMANDSERVICE']._serialized_end=2061
+  _globals['_SWITCHLEAFREQUEST']._serialized_end=732
+  _globals['_SWITCHLEAFRESPONSE']._serialized_start=735
+  _globals['_SWITCHLEAFRESPONSE']._serialized_end=872
+  _globals['_FORKSESSIONREQUEST']._serialized_start=874
+  _globals['_FORKSESSIONREQUEST']._serialized_end=956
+  _globals['_FORKSESSIONRESPONSE']._serialized_start=958
+  _globals['_FORKSESSIONRESPONSE']._serialized_end=1026
+  _globals['_DELETEBRANCHREQUEST']._serialized_start=1028
+  _globals['_DELETEBRANCHREQUEST']._serialized_end=1087
+  _globals['_DELETEBRANCHRESPONSE']._serialized_start=1089
+  _globals['_DELETEBRANCHRESPONSE']._serialized_end=1181
+  _globals['_DELETESESSIONREQUEST']._serialized_start=1183
+  _globals['_DELETESESSIONREQUEST']._serialized_end=1225
+  _globals['_DELETESESSIONRESPONSE']._serialized_start=1227
+  _globals['_DELETESESSIONRESPONSE']._serialized_end=1250
+  _globals['_DELETEALLSESSIONSREQUEST']._serialized_start=1252
+  _globals['_DELETEALLSESSIONSREQUEST']._serialized_end=1278
+  _globals['_DELETEALLSESSIONSRESPONSE']._serialized_start=1280
+  _globals['_DELETEALLSESSIONSRESPONSE']._serialized_end=1330
+  _globals['_SESSIONCOMMANDSERVICE']._serialized_start=1333
+  _globals['_SESSIONCOMMANDSERVICE']._serialized_end=2078
 # @@protoc_insertion_point(module_scope)

@@ -53,16 +53,18 @@ class UpdateSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ...) -> None: ...
 
 class SwitchLeafRequest(_message.Message):
-    __slots__ = ("session_id", "leaf_entry_id", "summarize", "instructions")
+    __slots__ = ("session_id", "leaf_entry_id", "summarize", "instructions", "to_root")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     LEAF_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     SUMMARIZE_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    TO_ROOT_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     leaf_entry_id: str
     summarize: bool
     instructions: str
-    def __init__(self, session_id: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., summarize: _Optional[bool] = ..., instructions: _Optional[str] = ...) -> None: ...
+    to_root: bool
+    def __init__(self, session_id: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., summarize: _Optional[bool] = ..., instructions: _Optional[str] = ..., to_root: _Optional[bool] = ...) -> None: ...
 
 class SwitchLeafResponse(_message.Message):
     __slots__ = ("session", "entries", "next_page_token")

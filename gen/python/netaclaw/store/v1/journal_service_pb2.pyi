@@ -32,7 +32,7 @@ BEGIN_TURN_OUTCOME_QUEUED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_EMPTY: BeginTurnOutcome
 
 class BeginTurnRequest(_message.Message):
-    __slots__ = ("instance_id", "owner_id", "session_id", "create_session", "turn_id", "user_entry_id", "assistant_entry_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "known_entry_id", "from_queue")
+    __slots__ = ("instance_id", "owner_id", "session_id", "create_session", "turn_id", "user_entry_id", "assistant_entry_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "known_entry_id", "from_queue", "from_root")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,7 @@ class BeginTurnRequest(_message.Message):
     WHEN_BUSY_FIELD_NUMBER: _ClassVar[int]
     KNOWN_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FROM_ROOT_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     owner_id: str
     session_id: str
@@ -63,7 +64,8 @@ class BeginTurnRequest(_message.Message):
     when_busy: _chat_service_pb2.WhenBusy
     known_entry_id: str
     from_queue: bool
-    def __init__(self, instance_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_session: _Optional[bool] = ..., turn_id: _Optional[str] = ..., user_entry_id: _Optional[str] = ..., assistant_entry_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., known_entry_id: _Optional[str] = ..., from_queue: _Optional[bool] = ...) -> None: ...
+    from_root: bool
+    def __init__(self, instance_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_session: _Optional[bool] = ..., turn_id: _Optional[str] = ..., user_entry_id: _Optional[str] = ..., assistant_entry_id: _Optional[str] = ..., content: _Optional[str] = ..., agent_id: _Optional[str] = ..., agent_name: _Optional[str] = ..., leaf_entry_id: _Optional[str] = ..., request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., known_entry_id: _Optional[str] = ..., from_queue: _Optional[bool] = ..., from_root: _Optional[bool] = ...) -> None: ...
 
 class BeginTurnResponse(_message.Message):
     __slots__ = ("outcome", "turn_id", "session", "generation", "events", "path", "path_omitted", "agent", "presets", "turn_start_seq", "request_id")
@@ -474,16 +476,18 @@ class UpdateSessionResponse(_message.Message):
     def __init__(self, session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., events: _Optional[_Iterable[_Union[_event_pb2.ChatEvent, _Mapping]]] = ...) -> None: ...
 
 class SwitchLeafRequest(_message.Message):
-    __slots__ = ("owner_id", "session_id", "generation", "leaf_entry_id")
+    __slots__ = ("owner_id", "session_id", "generation", "leaf_entry_id", "to_root")
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     LEAF_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    TO_ROOT_FIELD_NUMBER: _ClassVar[int]
     owner_id: str
     session_id: str
     generation: int
     leaf_entry_id: str
-    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., generation: _Optional[int] = ..., leaf_entry_id: _Optional[str] = ...) -> None: ...
+    to_root: bool
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., generation: _Optional[int] = ..., leaf_entry_id: _Optional[str] = ..., to_root: _Optional[bool] = ...) -> None: ...
 
 class SwitchLeafResponse(_message.Message):
     __slots__ = ("session", "events")

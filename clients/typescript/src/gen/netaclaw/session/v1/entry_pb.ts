@@ -59,7 +59,8 @@ export type Session = Message$1<"netaclaw.session.v1.Session"> & {
   agentId: string;
 
   /**
-   * Output only. Where the next message continues; empty in an empty session.
+   * Output only. Where the next message continues; empty at the root: in an empty session, and after SwitchLeaf or
+   * DeleteBranch have left it there.
    *
    * @generated from field: string leaf_entry_id = 5;
    */
