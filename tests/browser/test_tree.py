@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.browser.page_model import SUMMARY
+from tests.browser.page_reading import shown, stored
 from tests.browser.page_suite import PageSuite, begin, send, session_of, settled, turn
 
 
@@ -50,6 +51,44 @@ def test_a_branch_that_is_left_is_summed_up_where_one_asks_for_it(tab: Page, sui
     tree = suite.tree(session_of(tab))
     summaries = [entry for entry in tree.entries if entry.HasField("branch_summary")]
     assert [entry.entry_id for entry in summaries] == [tree.session.leaf_entry_id]
+
+
+def test_the_first_message_edited_begins_a_tree_of_its_own(tab: Page, suite: PageSuite) -> None:
+    begin(tab, suite)
+    turn(tab, "hello")
+    turn(tab, "list the files")
+    session, before = session_of(tab), shown(tab)
+    other = tab.context.new_page()
+    other.goto(tab.url)
+    tab.locator("[data-edit]").first.click()
+    tab.locator(".edit textarea").fill("good day")
+    tab.locator(".edit .primary").click()
+    expect(tab.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    settled(tab)
+    anew = shown(tab)
+    assert [message["text"] for message in anew if message["role"] == "user"] == ["goodday"]
+    assert anew == stored(suite.tree(session))
+    turn(tab, "and then")
+    tree = suite.tree(session)
+    roots = [entry for entry in tree.entries if not entry.parent_entry_id]
+    assert [entry.user.text for entry in roots] == ["hello", "good day"]
+    expect(other.locator(".bubble")).to_have_text(["good day", "and then"])
+    tab.reload()
+    expect(tab.locator(".pager")).to_contain_text("2/2")
+    for page in (tab, other):
+        settled(page)
+        assert shown(page) == stored(tree)
+    other.close()
+    tab.get_by_role("button", name="Previous version").click()
+    expect(tab.get_by_role("group", name="Version 1 of 2")).to_be_visible()
+    assert shown(tab) == before == stored(suite.tree(session))
+    tab.locator("[data-open-tree]").click()
+    rows = tab.locator("[data-tree-entry]")
+    expect(rows.locator(".user .text")).to_have_text(["hello", "list the files", "good day", "and then"])
+    expect(rows.locator("[data-root]")).to_have_text(["beginning 1", "beginning 2"])
+    rows.filter(has=tab.locator("[data-root]", has_text="beginning 2")).locator(".node").click()
+    expect(tab.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    assert shown(tab) == stored(suite.tree(session))
 
 
 def test_messages_that_wait_are_listed_after_a_reload_and_can_be_taken_back(tab: Page, suite: PageSuite) -> None:

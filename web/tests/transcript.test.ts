@@ -3,7 +3,8 @@ import { Gap, SessionView } from "@netaclaw/client";
 import { type ClarifyBody, ClarifyState, EntryKind } from "@netaclaw/client/gen/netaclaw/session/v1/entry_pb";
 import { describe, expect, it } from "vitest";
 
-import { blocksOf, cardsOf, newestLeaf, questionsOf, stepsOf, treeOf } from "../src/model/transcript";
+import { blocksOf, cardsOf, newestLeaf, placeOf, questionsOf, stepsOf, treeOf } from "../src/model/transcript";
+import { rowsOf } from "../src/model/tree-rows";
 import { callWord, taskWord } from "../src/model/states";
 import { conversation, random, turn } from "./recorded";
 
@@ -180,5 +181,70 @@ describe("a branch switch", () => {
     expect(newestLeaf(tree, "other")).toBe("answer");
     expect(newestLeaf(tree, root.entryId)).toBe(view.leafEntryId);
     expect(treeOf(view.entries, view.leafEntryId).path).toEqual(whole.path);
+  });
+});
+
+describe("several first messages", () => {
+  /** Of the conversation, and of a second root with two turns, where the leaf stands. */
+  function twoRoots() {
+    const view = conversation.stored();
+    const [root] = view.path();
+    const answer = view.path().find(({ kind }) => kind === EntryKind.ASSISTANT)!;
+    const made = [
+      { ...root!, entryId: "anew", turnId: "second", label: "" },
+      { ...answer, entryId: "answer", parentEntryId: "anew", turnId: "second", label: "" },
+      { ...root!, entryId: "more", parentEntryId: "answer", turnId: "third", label: "" },
+      { ...answer, entryId: "end", parentEntryId: "more", turnId: "third", label: "" },
+    ];
+    for (const entry of made) view.entries.set(entry.entryId, entry);
+    return { view, root: root!, oldLeaf: view.leafEntryId };
+  }
+
+  it("are versions of each other, each with its own path", () => {
+    const { view, root, oldLeaf } = twoRoots();
+    const tree = treeOf(view.entries, "end");
+    expect(tree.path.map(({ entryId }) => entryId)).toEqual(["anew", "answer", "more", "end"]);
+    expect(tree.children.get("")!.map(({ entryId }) => entryId)).toEqual([root.entryId, "anew"]);
+    expect(newestLeaf(tree, "anew")).toBe("end");
+    expect(treeOf(view.entries, oldLeaf).path).toEqual(conversation.stored().path());
+    expect(newestLeaf(tree, "")).toBe("end");
+  });
+
+  it("are edited at the root, and what follows them behind what it follows", () => {
+    const { view, root } = twoRoots();
+    expect(placeOf(root)).toEqual({ fromRoot: true });
+    expect(placeOf(view.entries.get("more")!)).toEqual({ leafEntryId: "answer" });
+  });
+
+  it("are numbered in the drawer, where one alone is not", () => {
+    const { view, root } = twoRoots();
+    const rows = rowsOf(treeOf(view.entries, "end"), "end");
+    expect(rows.filter((row) => row.root).map((row) => [row.root, row.entry.entryId, row.depth])).toEqual([
+      [1, root.entryId, 0],
+      [2, "anew", 0],
+    ]);
+    expect(rows.slice(-3).map(({ entry, folded }) => [entry.entryId, folded])).toEqual([
+      ["anew", 0],
+      ["more", 1],
+      ["end", 0],
+    ]);
+    const alone = conversation.stored();
+    const before = rowsOf(treeOf(alone.entries, alone.leafEntryId), alone.leafEntryId);
+    expect(before.every((row) => row.root === 0)).toBe(true);
+    const same = ({ entry, depth, folded, branches }: (typeof rows)[number]) => [
+      entry.entryId,
+      depth,
+      folded,
+      branches,
+    ];
+    expect(rows.slice(0, before.length).map(same), "the first tree looks as before").toEqual(before.map(same));
+  });
+
+  it("show nothing when one stands before all of them", () => {
+    const { view, root } = twoRoots();
+    const tree = treeOf(view.entries, "");
+    expect(tree.path).toEqual([]);
+    expect(rowsOf(tree, "").filter((row) => row.root)).toHaveLength(2);
+    expect(tree.children.get("")![0]).toBe(root);
   });
 });

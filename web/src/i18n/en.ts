@@ -215,6 +215,7 @@ export const en = {
     fork: "Copy up to here into a new session",
     actions: "Actions for “{text}”",
     branches: "{n} branch | {n} branches",
+    root: "beginning {n}",
     earlier: "{n} earlier nodes",
     summarize: "Summarise the branch that is left",
     instructions: "What the summary should keep",

@@ -216,6 +216,7 @@ export const zh: typeof en = {
     fork: "将到此为止的内容复制为新会话",
     actions: "“{text}”的操作",
     branches: "{n} 个分支",
+    root: "第 {n} 个开头",
     earlier: "另有 {n} 个较早的节点",
     summarize: "为离开的分支写摘要",
     instructions: "摘要应保留的内容",

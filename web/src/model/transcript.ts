@@ -17,6 +17,16 @@ export interface Tree {
   readonly attachments: ReadonlyMap<string, readonly Entry[]>;
 }
 
+/** Where a message goes: behind an entry, to the root, or, where neither is said, behind the leaf. */
+export interface Place {
+  readonly leafEntryId?: string;
+  readonly fromRoot?: boolean;
+}
+
+/** Where another version of an entry stands: behind what the entry stands behind. */
+export const placeOf = ({ parentEntryId }: Entry): Place =>
+  parentEntryId ? { leafEntryId: parentEntryId } : { fromRoot: true };
+
 export function treeOf(entries: ReadonlyMap<string, Entry>, leafEntryId: string): Tree {
   const children = new Map<string, Entry[]>();
   const attachments = new Map<string, Entry[]>();

@@ -10,9 +10,11 @@ export interface TreeRowData {
   readonly folded: number;
   /** Branches that begin here. */
   readonly branches: number;
+  /** Of several roots, which one this is, counted from 1; 0 for every other entry. */
+  readonly root: number;
 }
 
-/** Users' messages, branch points, marks and leaves; what lies between two of them is counted. */
+/** Roots, users' messages, branch points, marks and leaves; what lies between two of them is counted. */
 export function rowsOf(tree: Tree, leafEntryId: string): TreeRowData[] {
   const found: TreeRowData[] = [];
   const { children } = tree;
@@ -20,12 +22,15 @@ export function rowsOf(tree: Tree, leafEntryId: string): TreeRowData[] {
   const push = (list: readonly Entry[], depth: number, folded: number) => {
     for (const entry of [...list].reverse()) pending.push({ entry, depth, folded });
   };
-  push(children.get("") ?? [], 0, 0);
+  const roots = children.get("") ?? [];
+  push(roots, 0, 0);
   for (let next = pending.pop(); next; next = pending.pop()) {
     const { entry, depth, folded } = next;
     const below = children.get(entry.entryId) ?? [];
-    const shown = entry.kind === EntryKind.USER || below.length !== 1 || entry.label || entry.entryId === leafEntryId;
-    if (shown) found.push({ entry, depth, folded, branches: below.length > 1 ? below.length : 0 });
+    const root = roots.length > 1 ? roots.indexOf(entry) + 1 : 0;
+    const shown =
+      entry.kind === EntryKind.USER || below.length !== 1 || entry.label || entry.entryId === leafEntryId || root;
+    if (shown) found.push({ entry, depth, folded, branches: below.length > 1 ? below.length : 0, root });
     push(below, below.length > 1 ? depth + 1 : depth, shown ? 0 : folded + 1);
   }
   return found;

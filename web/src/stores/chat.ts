@@ -15,7 +15,7 @@ import { computed, ref, shallowReactive, shallowRef } from "vue";
 
 import { client, feed } from "../connection";
 import { isOpen, taskWord } from "../model/states";
-import { cardsOf, treeOf } from "../model/transcript";
+import { cardsOf, type Place, placeOf, treeOf } from "../model/transcript";
 import { useNotices } from "./notices";
 import { type Waiting, withReceipt, withStored } from "./waiting";
 
@@ -166,14 +166,14 @@ export const useChat = defineStore("chat", () => {
   }
 
   /** Send a message; a running turn is steered or waited for. False when it was not accepted. */
-  async function send(text: string, whenBusy: WhenBusy = WhenBusy.ENQUEUE, leaf = from.value): Promise<boolean> {
+  async function send(text: string, whenBusy: WhenBusy = WhenBusy.ENQUEUE, place = chosenPlace()): Promise<boolean> {
     const store = open;
     if (!store) return false;
     const requestId = crypto.randomUUID();
     const busy = running.value;
     if (busy) waiting.value = [...waiting.value, { requestId, text, state: "sending" }];
     sending.value = !busy;
-    const more = { requestId, whenBusy: busy ? whenBusy : WhenBusy.REJECT, ...(leaf ? { leafEntryId: leaf } : {}) };
+    const more = { requestId, whenBusy: busy ? whenBusy : WhenBusy.REJECT, ...place };
     const accepted = await notices.attempt(() => store.send(text, more));
     sending.value = false;
     if (!accepted) waiting.value = waiting.value.filter((message) => message.requestId !== requestId);
@@ -181,9 +181,13 @@ export const useChat = defineStore("chat", () => {
     return accepted;
   }
 
-  /** Ask the same again: as another version of the question, or behind it where nothing stands before it. */
+  function chosenPlace(): Place {
+    return from.value ? { leafEntryId: from.value } : {};
+  }
+
+  /** Ask the same again, as another version of the question. */
   async function again(question: Entry): Promise<void> {
-    if (question.body.case === "user") await send(question.body.value.text, undefined, question.parentEntryId);
+    if (question.body.case === "user") await send(question.body.value.text, undefined, placeOf(question));
   }
 
   async function retract(requestId: string): Promise<void> {
