@@ -217,8 +217,8 @@ gen-into: $(STAMP)
 	@find $(OUT)/netaclaw -type d -exec touch {}/__init__.py \;
 
 # Public contracts only, with google's error details, which no runtime package of JavaScript brings.
-PUBLIC_PROTOS = $(shell find protos/netaclaw/agent protos/netaclaw/chat protos/netaclaw/error protos/netaclaw/session \
-	protos/netaclaw/tool -name '*.proto' | sort)
+PUBLIC_PROTOS = $(shell find protos/netaclaw/agent protos/netaclaw/chat protos/netaclaw/error protos/netaclaw/model \
+	protos/netaclaw/session protos/netaclaw/tool -name '*.proto' | sort)
 RPC_PROTOS = $$($(BIN)/python -c 'import google.rpc; print(list(google.rpc.__path__)[0] + "/../..")')
 
 $(TS_STAMP): $(TS)/package.json $(TS)/package-lock.json

@@ -11,7 +11,7 @@ from importlib import metadata
 
 import grpc
 
-from netaclaw_cli import chat, demo, doctor, keys, places, reload, up
+from netaclaw_cli import chat, demo, doctor, keys, models, places, reload, up
 from netaclaw_cli.child import ServiceFailed
 from netaclaw_cli.errors import CommandError, words_for
 from netaclaw_cli.topology import BASE_PORT
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_doctor(commands)
     _add_keys(commands)
+    _add_models(commands)
     hidden = commands.add_parser("reload", description="Print a session's stored view as JSON.")
     hidden.add_argument("--address", metavar="HOST:PORT")
     hidden.add_argument("--session", metavar="ID", required=True)
@@ -140,6 +141,13 @@ def _add_keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     revoke = actions.add_parser("revoke", help="revoke a key; what it opened ends within a minute")
     revoke.add_argument("key", metavar="KEY", help="the key's id")
     revoke.set_defaults(run=lambda arguments: asyncio.run(keys.revoke(arguments)))
+
+
+def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "list the models that a running suite offers"
+    command = commands.add_parser("models", help=about, description=about)
+    command.add_argument("--address", metavar="HOST:PORT", help=f"the gateway (127.0.0.1:{BASE_PORT})")
+    command.set_defaults(run=lambda arguments: asyncio.run(models.run(arguments)))
 
 
 def _port(text: str) -> int:

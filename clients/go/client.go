@@ -14,6 +14,7 @@ import (
 
 	"netaclaw/client/gen/agentpb"
 	"netaclaw/client/gen/chatpb"
+	"netaclaw/client/gen/modelpb"
 	"netaclaw/client/gen/sessionpb"
 	"netaclaw/client/gen/toolpb"
 )
@@ -27,6 +28,7 @@ type Client struct {
 	Commands sessionpb.SessionCommandServiceClient
 	Agents   agentpb.AgentServiceClient
 	Tools    toolpb.ToolServiceClient
+	Models   modelpb.ModelServiceClient
 
 	connection *grpc.ClientConn
 }
@@ -67,6 +69,7 @@ func Connect(address string, options Options) (*Client, error) {
 		Commands:   sessionpb.NewSessionCommandServiceClient(connection),
 		Agents:     agentpb.NewAgentServiceClient(connection),
 		Tools:      toolpb.NewToolServiceClient(connection),
+		Models:     modelpb.NewModelServiceClient(connection),
 		connection: connection,
 	}, nil
 }

@@ -23,6 +23,7 @@ from tests.fakes.postgres import PostgresServer
 SERVICES = {
     "netaclaw.agent.v1.agent_service_pb2": "AgentService",
     "netaclaw.chat.v1.chat_service_pb2": "ChatService",
+    "netaclaw.model.v1.model_service_pb2": "ModelService",
     "netaclaw.session.v1.session_command_service_pb2": "SessionCommandService",
     "netaclaw.session.v1.session_service_pb2": "SessionService",
     "netaclaw.tool.v1.tool_service_pb2": "ToolService",
@@ -36,7 +37,7 @@ LAST = ("DeleteAgent", "DeleteBranch", "DeleteSession", "DeleteAllSessions")
 """What the owner does at the end, since nothing is left to ask for afterwards."""
 NOT_ADDRESSED = frozenset(
     {"Ping", "CreateAgent", "ListAgents", "ListAgentOptions", "ListSessions", "ListWorkspaces", "ListTools"}
-    | {"DeleteAllSessions"}
+    | {"ListModels", "DeleteAllSessions"}
 )
 """Methods that name nothing that could be another's."""
 

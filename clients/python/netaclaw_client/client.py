@@ -10,6 +10,7 @@ import grpc
 
 from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
 from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
+from netaclaw.model.v1.model_service_pb2_grpc import ModelServiceStub
 from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceStub
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
@@ -20,6 +21,7 @@ from netaclaw_client.view import SessionView
 if TYPE_CHECKING:  # names of the type stubs only
     from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceAsyncStub
     from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceAsyncStub
+    from netaclaw.model.v1.model_service_pb2_grpc import ModelServiceAsyncStub
     from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceAsyncStub
     from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
     from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceAsyncStub
@@ -50,6 +52,7 @@ class Client:
     commands: SessionCommandServiceAsyncStub
     agents: AgentServiceAsyncStub
     tools: ToolServiceAsyncStub
+    models: ModelServiceAsyncStub
 
     def __init__(self, address: str, *, api_key: str = "", credentials: grpc.ChannelCredentials | None = None) -> None:
         self.address = address
@@ -69,6 +72,7 @@ class Client:
         self.commands = SessionCommandServiceStub(channel)
         self.agents = AgentServiceStub(channel)
         self.tools = ToolServiceStub(channel)
+        self.models = ModelServiceStub(channel)
         return self
 
     async def __aexit__(

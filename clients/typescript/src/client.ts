@@ -2,6 +2,7 @@ import { createClient, type Client as ServiceClient, type Interceptor, type Tran
 
 import { AgentService } from "./gen/netaclaw/agent/v1/agent_service_pb.js";
 import { ChatService } from "./gen/netaclaw/chat/v1/chat_service_pb.js";
+import { ModelService } from "./gen/netaclaw/model/v1/model_service_pb.js";
 import { SessionCommandService } from "./gen/netaclaw/session/v1/session_command_service_pb.js";
 import { type GetSessionTreeResponse, SessionService } from "./gen/netaclaw/session/v1/session_service_pb.js";
 import { ToolService } from "./gen/netaclaw/tool/v1/tool_service_pb.js";
@@ -14,6 +15,7 @@ export interface Client {
   readonly commands: ServiceClient<typeof SessionCommandService>;
   readonly agents: ServiceClient<typeof AgentService>;
   readonly tools: ServiceClient<typeof ToolService>;
+  readonly models: ServiceClient<typeof ModelService>;
 }
 
 /** How a client is made. */
@@ -32,6 +34,7 @@ export function clientOn(transport: Transport): Client {
     commands: createClient(SessionCommandService, transport),
     agents: createClient(AgentService, transport),
     tools: createClient(ToolService, transport),
+    models: createClient(ModelService, transport),
   };
 }
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from netaclaw.model.v1 import model_pb2
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.model import Model, ModelError
 from netaclaw_agent.models import models_file
 from netaclaw_agent.models.anthropic_request import AnthropicOptions
 from netaclaw_agent.models.limits import Slots, StreamLimits
+from netaclaw_agent.models.listing import Missing, described
 from netaclaw_agent.models.models_file import ANTHROPIC, LOCAL, OPENAI, SCRIPTED, ModelsFile, Offer, Provider
 from netaclaw_agent.models.offered import OfferedModel
 from netaclaw_agent.models.openai_request import OpenAIOptions
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 1024 * 1024
 NO_LOCAL_MODEL = "the local model is not installed: `netaclaw doctor` says how to get it"
+SCRIPTED_WINDOW = 128_000
 _LOCAL_WINDOW = 8_192
 _LOCAL_OPTIONS = OpenAIOptions(has_tools=False, max_output_tokens=512)
 """It is too small to plan: offered tools, it would ramble about them."""
@@ -106,7 +109,9 @@ class ModelCatalogue:
     def __init__(self, settings: ModelSettings) -> None:
         self._http: list[HttpModel] = []
         self._offers: dict[str, Offer] = {}
-        self._models: dict[str, Model] = {SCRIPTED: ScriptedModel(name=SCRIPTED)}
+        self._missing: dict[str, Missing] = {}
+        self._models: dict[str, Model] = {}
+        self._add(Offer(SCRIPTED, SCRIPTED, SCRIPTED, SCRIPTED_WINDOW), Provider(SCRIPTED, SCRIPTED), Slots(0))
         provider = settings.provider
         local = replace(provider, name=LOCAL, kind=LOCAL, url=settings.local_url, key="", max_concurrent=1)
         self._add(Offer(LOCAL, LOCAL, LOCAL, _LOCAL_WINDOW, options=_LOCAL_OPTIONS), local, Slots(1))
@@ -130,6 +135,13 @@ class ModelCatalogue:
     def names(self) -> list[str]:
         """All names, the default first."""
         return sorted(self._models, key=lambda name: (name != self._default, name))
+
+    def listed(self) -> list[model_pb2.Model]:
+        """What is told of every model, in name order."""
+        return [
+            described(self._offers[name], self._missing.get(name), is_default=name == self._default)
+            for name in sorted(self._models)
+        ]
 
     def get(self, name: str) -> Model:
         """The model of that name; the default one for an empty name.
@@ -166,20 +178,27 @@ class ModelCatalogue:
 
     def _add(self, offer: Offer, provider: Provider, slots: Slots) -> None:
         self._offers[offer.name] = offer
+        self._missing.pop(offer.name, None)
         if provider.kind == SCRIPTED:
             self._models[offer.name] = ScriptedModel(name=offer.name, context_window=offer.window)
             return
-        missing = ""
-        if provider.kind == LOCAL and not provider.url:
-            missing = NO_LOCAL_MODEL
-        elif provider.key_env and not provider.key:
-            missing = f"the key of provider {provider.name} is missing: {provider.key_env} is not set"
-        if missing:
-            self._models[offer.name] = UnavailableModel(offer.name, offer.window, missing)
+        missing = _missing(provider)
+        if missing is not None:
+            self._missing[offer.name] = missing
+            self._models[offer.name] = UnavailableModel(offer.name, offer.window, missing.why)
             return
         model = _make(offer, provider)
         self._http.append(model)
         self._models[offer.name] = OfferedModel(model, slots=slots, prices=offer.prices, tries=provider.max_tries)
+
+
+def _missing(provider: Provider) -> Missing | None:
+    if provider.kind == LOCAL and not provider.url:
+        return Missing(model_pb2.MODEL_AVAILABILITY_NOT_INSTALLED, NO_LOCAL_MODEL)
+    if provider.key_env and not provider.key:
+        why = f"the key of provider {provider.name} is missing: {provider.key_env} is not set"
+        return Missing(model_pb2.MODEL_AVAILABILITY_KEY_MISSING, why)
+    return None
 
 
 def _make(offer: Offer, provider: Provider) -> HttpModel:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 # Imported for their descriptors: reflection serves what this process has loaded, and public contracts only.
 from netaclaw.agent.v1 import agent_service_pb2 as _agent_service
 from netaclaw.chat.v1 import chat_service_pb2 as _chat_service
+from netaclaw.model.v1 import model_service_pb2 as _model_service
 from netaclaw.session.v1 import session_command_service_pb2 as _session_command_service
 from netaclaw.session.v1 import session_service_pb2 as _session_service
 from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
@@ -33,7 +34,7 @@ from netaclaw_gateway.web_server import WebServer
 
 log = logging.getLogger(__name__)
 
-_BY_ORCHESTRATOR = (_chat_service, _session_command_service, _tool_service)
+_BY_ORCHESTRATOR = (_chat_service, _session_command_service, _tool_service, _model_service)
 _BY_STORE = (_session_service, _agent_service)
 
 _GRACE_S = 0.5

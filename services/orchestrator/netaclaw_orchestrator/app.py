@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
 from netaclaw.chat.v1.chat_service_pb2_grpc import add_ChatServiceServicer_to_server
+from netaclaw.model.v1.model_service_pb2_grpc import add_ModelServiceServicer_to_server
 from netaclaw.session.v1.session_command_service_pb2_grpc import add_SessionCommandServiceServicer_to_server
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceStub
 from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
@@ -32,6 +33,7 @@ from netaclaw_orchestrator.fetching import Fetcher, NoticeReader
 from netaclaw_orchestrator.instance import Instance
 from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.live_session import Services
+from netaclaw_orchestrator.models import ModelServicer
 from netaclaw_orchestrator.owners import Owners
 from netaclaw_orchestrator.prelude import Preludes
 from netaclaw_orchestrator.questions import Patience
@@ -109,7 +111,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             admission=admission,
         )
         tools = ToolServicer(agents, models, delegation)
-        servicers = _servicers(chat, commands, tools)
+        servicers = _servicers(chat, commands, tools, ModelServicer(models))
         server = GrpcServer(settings.host, settings.port, servicers, service_token=token, link=link)
         await _listen(server)
         stack.push_async_callback(server.stop, 0.5)
@@ -160,9 +162,12 @@ def _delegation(settings: Settings) -> SubagentSettings:
     )
 
 
-def _servicers(chat: ChatServicer, commands: SessionCommandServicer, tools: ToolServicer) -> list[Servicer]:
+def _servicers(
+    chat: ChatServicer, commands: SessionCommandServicer, tools: ToolServicer, models: ModelServicer
+) -> list[Servicer]:
     return [
         Servicer("netaclaw.chat.v1.ChatService", add_ChatServiceServicer_to_server, chat),
         Servicer("netaclaw.session.v1.SessionCommandService", add_SessionCommandServiceServicer_to_server, commands),
         Servicer("netaclaw.tool.v1.ToolService", add_ToolServiceServicer_to_server, tools),
+        Servicer("netaclaw.model.v1.ModelService", add_ModelServiceServicer_to_server, models),
     ]

@@ -25,8 +25,8 @@ from netaclaw_agent.policy import Scene, child_policy, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings, effective_subagent_config
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis import calls
-from netaclaw_chassis.errors import Violations
 from netaclaw_orchestrator.journal import translated
+from netaclaw_orchestrator.paging import page_of
 from netaclaw_orchestrator.validation import require_ids
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -34,8 +34,6 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-DEFAULT_PAGE = 100
-MAX_PAGE = 1000
 _ANOTHER_MODEL = "change agent.model"
 _NOBODYS = "scene"
 """The source of what is so by design: nobody can change it."""
@@ -50,14 +48,8 @@ class ToolServicer(ToolServiceServicer):
         self._settings = settings
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
-        wrong = Violations()
-        wrong.check(0 <= request.page_size <= MAX_PAGE, "page_size", f"must be from 0 to {MAX_PAGE}")
-        wrong.check(not request.page_token or request.page_token.isdecimal(), "page_token", "is not one of ours")
-        wrong.raise_if_any()
-        start = int(request.page_token or 0)
-        end = start + (request.page_size or DEFAULT_PAGE)
-        more = str(end) if end < len(KNOWN_TOOLS) else ""
-        return pb.ListToolsResponse(tools=KNOWN_TOOLS[start:end], next_page_token=more)
+        tools, more = page_of(KNOWN_TOOLS, request.page_size, request.page_token)
+        return pb.ListToolsResponse(tools=tools, next_page_token=more)
 
     async def GetToolProfile(self, request: pb.GetToolProfileRequest, context: Context) -> pb.GetToolProfileResponse:
         require_ids(agent_id=request.agent_id)

@@ -55,6 +55,7 @@ async def test_a_unary_call_goes_through_the_same_road(rig: Rig) -> None:
         ("/netaclaw.chat.v1.ChatService/Anything", "orchestrator"),
         ("/netaclaw.session.v1.SessionCommandService/Anything", "orchestrator"),
         ("/netaclaw.tool.v1.ToolService/Anything", "orchestrator"),
+        ("/netaclaw.model.v1.ModelService/Anything", "orchestrator"),
         ("/netaclaw.session.v1.SessionService/Anything", "store"),
         ("/netaclaw.agent.v1.AgentService/Anything", "store"),
     ],
@@ -273,6 +274,7 @@ async def test_it_says_that_it_serves_and_reflects_public_services_only(rig: Rig
         "netaclaw.session.v1.SessionService",
         "netaclaw.agent.v1.AgentService",
         "netaclaw.tool.v1.ToolService",
+        "netaclaw.model.v1.ModelService",
     }
 
 

@@ -21,7 +21,7 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    assert all(f"\n    {command} " in shown for command in ("up", "chat", "demo", "doctor"))
+    assert all(f"\n    {command} " in shown for command in ("up", "chat", "demo", "doctor", "keys", "models"))
     assert "reload" not in shown
 
 

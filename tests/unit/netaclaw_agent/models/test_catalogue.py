@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from netaclaw.model.v1.model_pb2 import (
+    MODEL_AVAILABILITY_AVAILABLE,
+    MODEL_AVAILABILITY_KEY_MISSING,
+    MODEL_AVAILABILITY_NOT_INSTALLED,
+    ModelPrices,
+)
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.loop import user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, TextDelta
@@ -196,6 +202,31 @@ async def test_a_missing_key_is_named_when_the_model_is_asked(tmp_path: Path) ->
         await anext(catalogue.get("sonnet").stream(ASKED, new_id=lambda: "x").__aiter__())
     assert not caught.value.retryable
     await catalogue.close()
+
+
+async def test_what_is_told_of_models_is_what_the_file_says_and_no_secret(tmp_path: Path) -> None:
+    catalogue = ModelCatalogue(read(tmp_path, FILE))
+    listed = {model.name: model for model in catalogue.listed()}
+    assert list(listed) == ["canned", "deep", "local", "scripted", "sonnet"]
+    assert [name for name, model in listed.items() if model.is_default] == ["deep"]
+    sonnet, deep, canned = listed["sonnet"], listed["deep"], listed["canned"]
+    assert (sonnet.provider, sonnet.context_window, sonnet.max_output_tokens) == ("claude", 200_000, 32_000)
+    assert (sonnet.takes_tools, sonnet.takes_thinking_level) == (True, True)
+    assert sonnet.prices == ModelPrices(input_micros=3_000_000, output_micros=15_000_000, cached_input_micros=300_000)
+    assert sonnet.availability == MODEL_AVAILABILITY_KEY_MISSING
+    assert "CANARY_KEY is not set" in sonnet.unavailable_reason
+    assert (deep.takes_tools, deep.max_output_tokens, deep.HasField("prices")) == (False, 0, False)
+    assert (canned.takes_tools, canned.takes_thinking_level, canned.context_window) == (True, False, 128_000)
+    assert listed["local"].availability == MODEL_AVAILABILITY_NOT_INSTALLED
+    for name in ("deep", "canned", "scripted"):
+        assert listed[name].availability == MODEL_AVAILABILITY_AVAILABLE
+        assert not listed[name].unavailable_reason
+    await catalogue.close()
+    with_key = ModelCatalogue(read(tmp_path, FILE, CANARY_KEY="canary"))
+    told = with_key.listed()
+    assert [model.availability for model in told if model.name == "sonnet"] == [MODEL_AVAILABILITY_AVAILABLE]
+    assert not [word for word in ("canary", "://") if word in str(told)]
+    await with_key.close()
 
 
 async def test_the_environments_model_stands_beside_the_file(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ import netaclaw.chat.v1.ChatServiceOuterClass.WatchRequest;
 import netaclaw.chat.v1.ChatServiceOuterClass.WatchResponse;
 import netaclaw.chat.v1.ChatServiceOuterClass.WatchTarget;
 import netaclaw.chat.v1.Event.ChatEvent;
+import netaclaw.model.v1.ModelServiceGrpc;
 import netaclaw.session.v1.EntryOuterClass.EntryKind;
 import netaclaw.session.v1.SessionCommandServiceGrpc;
 import netaclaw.session.v1.SessionServiceGrpc;
@@ -81,6 +82,10 @@ public final class Client implements AutoCloseable {
 
   public ToolServiceGrpc.ToolServiceBlockingStub tools() {
     return shown(ToolServiceGrpc.newBlockingStub(channel));
+  }
+
+  public ModelServiceGrpc.ModelServiceBlockingStub models() {
+    return shown(ModelServiceGrpc.newBlockingStub(channel));
   }
 
   @Override
