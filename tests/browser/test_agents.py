@@ -10,10 +10,12 @@ from playwright.sync_api import BrowserContext, Page, expect
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest, GetAgentRequest
 from netaclaw.agent.v1.agent_service_pb2_grpc import AgentServiceStub
+from netaclaw.model.v1.model_service_pb2 import ListModelsRequest
+from netaclaw.model.v1.model_service_pb2_grpc import ModelServiceStub
 from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolRoute
 from netaclaw.tool.v1.tool_service_pb2 import GetToolProfileRequest
 from netaclaw.tool.v1.tool_service_pb2_grpc import ToolServiceStub
-from tests.browser.page_suite import PageSuite, settled
+from tests.browser.page_suite import WINDOW, PageSuite, settled
 
 ROUTES = {
     ToolRoute.TOOL_ROUTE_WORKER_LOCAL: "in the worker",
@@ -72,6 +74,43 @@ def test_an_agent_is_made_changed_and_published(tab: Page, suite: PageSuite) -> 
     tab.reload()
     expect(tab.get_by_label("Write nothing")).to_be_checked()
     assert agent(suite, tab.url.rsplit("/", 1)[1]).published
+
+
+def test_the_model_is_picked_from_the_catalogue_and_one_that_is_gone_stays_with_a_mark(
+    tab: Page, suite: PageSuite
+) -> None:
+    with grpc.insecure_channel(suite.grpc_address) as channel:
+        offered = ModelServiceStub(channel).ListModels(ListModelsRequest()).models
+    agent_id = made(suite, name="Old hand", model="gone")
+    tab.goto(f"{suite.url}/agents/{agent_id}")
+    picker = tab.get_by_role("combobox", name="Model", exact=True)
+    state = tab.locator("[data-model-state]")
+    expect(state).to_have_attribute("data-model-state", "unknown")
+    expect(picker).to_have_value("gone")
+    expect(state.locator("[data-mark]")).to_contain_text("“gone” is not in the operator's catalogue")
+    told = picker.evaluate("(field) => document.getElementById(field.getAttribute('aria-describedby')).innerText")
+    assert "not in the operator's catalogue" in told
+    values = picker.locator("option").evaluate_all("(options) => options.map(({ value }) => value)")
+    assert values == ["", "gone", *(model.name for model in offered)]
+    expect(tab.get_by_role("button", name="Save")).to_be_disabled()
+    picker.select_option("local")
+    expect(state).to_have_attribute("data-model-state", "notInstalled")
+    expect(picker.locator("option:checked")).to_have_text("local (not installed)")
+    picker.focus()
+    tab.keyboard.type("scripted")
+    expect(picker).to_have_value("scripted")
+    expect(state).to_have_attribute("data-model-state", "ready")
+    expect(state).to_contain_text("takes tools")
+    expect(picker.locator("option[value=gone]")).to_have_text("gone (not in the catalogue)")
+    tab.get_by_role("button", name="Save").click()
+    expect(tab.get_by_role("status")).to_have_text("Saved")
+    assert agent(suite, agent_id).model == "scripted"
+    expect(picker.locator("option[value=gone]")).to_have_count(0)
+    picker.select_option(label="the suite's default (openai)")
+    expect(state).to_contain_text(f"{WINDOW // 1000}K tokens of context")
+    tab.get_by_role("button", name="Save").click()
+    expect(tab.get_by_role("button", name="Save")).to_be_disabled()
+    assert agent(suite, agent_id).model == ""
 
 
 def test_what_somebody_else_changed_meanwhile_is_kept_and_so_is_what_was_typed(
