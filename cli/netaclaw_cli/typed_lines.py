@@ -37,7 +37,7 @@ class TypedLines:
     async def __aenter__(self) -> Self:
         if self.interactive and sys.stdout.isatty():
             if os.environ.get("TERM", "") not in ("", "dumb", "unknown"):
-                from netaclaw_cli.line_editor import LineEditor  # noqa: PLC0415  # 0.2 s that other commands do not pay
+                from netaclaw_cli.line_editor import LineEditor  # noqa: PLC0415  # 0.1 s that other commands do not pay
 
                 self._editor = LineEditor(self._take, self.complain)
                 self._editor.start(self._editor_ended)

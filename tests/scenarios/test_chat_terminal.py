@@ -165,16 +165,16 @@ async def test_lines_of_a_pipe_are_one_turn_each(open_suite: OpenSuite, model_se
     assert f"go on with --session {session_id}" in err.decode()
 
 
-async def test_keys_and_an_answer_at_full_speed_do_not_disturb_each_other(
+async def test_keys_and_an_answer_at_full_speed_do_not_disturb_each_other_and_a_pasted_text_is_one_message(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
     words = [f"w{n}" + ("\n" if n % 9 == 0 else " ") for n in range(1, 1000)]
     typed = "".join(f"k{n:03d}" for n in range(600))
-    began = asyncio.Event()
+    held = asyncio.Event()
 
-    async def rule(body: dict[str, Any]) -> Reply:
+    def rule(body: dict[str, Any]) -> Reply:
         asked = str(body["messages"][-1]["content"])
-        return Reply([Text("I begin. "), Wait(began), *map(Text, words)] if asked == "begin" else [Text("Read.")])
+        return Reply([Text("I begin. "), Wait(held), *map(Text, words)] if asked == "begin" else [Text("Read.")])
 
     model_server.rule = rule
     async with (
@@ -184,7 +184,7 @@ async def test_keys_and_an_answer_at_full_speed_do_not_disturb_each_other(
     ):
         terminal.type("begin")
         await terminal.until("I begin.")
-        began.set()
+        held.set()
         await terminal.many_keys(typed)
         await terminal.until(words[-1].strip())
         await terminal.until("tokens in")
@@ -192,24 +192,15 @@ async def test_keys_and_an_answer_at_full_speed_do_not_disturb_each_other(
         await terminal.until("Read.")
         await terminal.until("tokens in")
         shown = terminal.shown()
-    assert shown[shown.index("I begin.") : shown.index("\n(")].split() == "".join(["I begin. ", *words]).split()
-    assert shown.replace("\n", "").count(f"> {typed}") == 1
-    assert model_server.requests[-1].body["messages"][-1]["content"] == typed
-
-
-async def test_a_pasted_text_of_many_lines_is_one_message(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
-    model_server.rule = lambda _: Reply([Text("Read.")])
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-        chatting(suite, await suite.new_session(client)) as terminal,
-    ):
         await terminal.paste("first\n/quit\n\nlast")
         await terminal.until("> first\n  /quit\n\n  last")
         terminal.keys("\r")
         await terminal.until("Read.")
         await terminal.until("tokens in")
-    assert [request.body["messages"][-1]["content"] for request in model_server.requests] == ["first\n/quit\n\nlast"]
+    assert shown[shown.index("I begin.") : shown.index("\n(about")].split() == "".join(["I begin. ", *words]).split()
+    assert shown.replace("\n", "").count(f"> {typed}") == 1
+    said = [request.body["messages"][-1]["content"] for request in model_server.requests]
+    assert said == ["begin", typed, "first\n/quit\n\nlast"]
 
 
 async def test_who_is_told_to_end_or_loses_the_terminal_ends_and_a_turn_goes_on(
