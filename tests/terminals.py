@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import struct
+import sys
 import termios
 
 import pyte
@@ -99,6 +100,14 @@ class Terminal:
         """Until anything more comes."""
         self._came.clear()
         await asyncio.wait_for(self._came.wait(), LIMIT_S)
+
+    def look_away(self) -> None:
+        """Take no more output."""
+        asyncio.get_running_loop().remove_reader(self.keyboard)
+
+    def unread(self) -> int:
+        """Bytes of output that have not been taken."""
+        return int.from_bytes(fcntl.ioctl(self.keyboard, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def hang_up(self) -> None:
         """The window is closed."""

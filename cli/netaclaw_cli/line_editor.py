@@ -96,7 +96,7 @@ class LineEditor:
         self._running.add_done_callback(lambda _: self._leave(ended))
 
     async def stop(self) -> None:
-        """Take the prompt away; what is being typed is lost."""
+        """Take the prompt away; what is being typed is lost. Raises what made the editor end before its time."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])

@@ -31,6 +31,8 @@ class TypedLines:
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._room = threading.Semaphore(MAX_WAITING)
         self._editor: LineEditor | None = None
+        """While it has the screen."""
+        self._started: LineEditor | None = None
         self._prompts = False
         self._line_begins = True
 
@@ -39,7 +41,7 @@ class TypedLines:
             if os.environ.get("TERM", "") not in ("", "dumb", "unknown"):
                 from netaclaw_cli.line_editor import LineEditor  # noqa: PLC0415  # 0.1 s that other commands do not pay
 
-                self._editor = LineEditor(self._take, self.complain)
+                self._editor = self._started = LineEditor(self._take, self.complain)
                 self._editor.start(self._editor_ended)
                 return self
             self._prompts = True
@@ -50,8 +52,8 @@ class TypedLines:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._editor is not None:
-            await self._editor.stop()
+        if self._started is not None:
+            await self._started.stop()
 
     async def next(self) -> str | None:
         """The next line; None at the end of the input, for ever."""

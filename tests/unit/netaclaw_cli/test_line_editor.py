@@ -17,6 +17,17 @@ from netaclaw_cli.line_editor import LineEditor
 from tests.terminals import Terminal
 
 ROOM = 3
+FLOOD = """
+import asyncio, signal
+from netaclaw_cli.typed_lines import TypedLines
+async def main():
+    async with TypedLines() as lines:
+        while True:
+            lines.write("line\\n" * 100)
+            await asyncio.sleep(0.001)  # the editor's turn
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+asyncio.run(main())
+"""
 MAX_BYTES = 9001
 
 
@@ -309,6 +320,41 @@ async def test_the_terminal_is_asked_nothing() -> None:
         await edited.terminal.until("> x")
     assert b"\x1b[6n" not in edited.terminal.raw
     assert b"\x1b[c" not in edited.terminal.raw
+
+
+@asynccontextmanager
+async def flooding() -> AsyncIterator[tuple[Terminal, asyncio.subprocess.Process]]:
+    """A process that writes to its terminal without end, and ignores SIGHUP."""
+    terminal = Terminal()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FLOOD), stdin=terminal.theirs, stdout=terminal.theirs, stderr=subprocess.PIPE
+    )
+    terminal.give()
+    try:
+        await terminal.until("line")
+        yield terminal, process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+        terminal.close()
+
+
+async def test_a_terminal_that_is_gone_ends_the_process_also_where_its_signal_is_ignored() -> None:
+    async with flooding() as (terminal, process):
+        terminal.hang_up()
+        _, said = await asyncio.wait_for(process.communicate(), 20)
+        assert process.returncode == -signal.SIGHUP
+        assert said == b""
+
+
+async def test_who_is_told_to_end_ends_also_while_the_terminal_takes_no_output() -> None:
+    async with flooding() as (terminal, process):
+        terminal.look_away()
+        while terminal.unread() < 4000:  # noqa: ASYNC110  # a buffer has no event for it
+            await asyncio.sleep(0.01)  # between two looks at it
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 20) == -signal.SIGTERM
 
 
 def test_other_commands_do_not_load_the_editor() -> None:
