@@ -7,7 +7,6 @@ import fcntl
 import os
 import pty
 import struct
-import sys
 import termios
 
 import pyte
@@ -104,10 +103,6 @@ class Terminal:
     def look_away(self) -> None:
         """Take no more output."""
         asyncio.get_running_loop().remove_reader(self.keyboard)
-
-    def unread(self) -> int:
-        """Bytes of output that have not been taken."""
-        return int.from_bytes(fcntl.ioctl(self.keyboard, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def hang_up(self) -> None:
         """The window is closed."""

@@ -10,6 +10,7 @@ import sys
 import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -348,11 +349,18 @@ async def test_a_terminal_that_is_gone_ends_the_process_also_where_its_signal_is
         assert said == b""
 
 
+def used(pid: int) -> bytes:
+    """The processor time of a process, its own and the kernel's for it."""
+    return b" ".join(Path(f"/proc/{pid}/stat").read_bytes().split()[13:15])
+
+
 async def test_who_is_told_to_end_ends_also_while_the_terminal_takes_no_output() -> None:
     async with flooding() as (terminal, process):
         terminal.look_away()
-        while terminal.unread() < 4000:  # noqa: ASYNC110  # a buffer has no event for it
-            await asyncio.sleep(0.01)  # between two looks at it
+        looks: list[bytes] = []
+        while len(looks) < 20 or len(set(looks[-20:])) > 1:  # until it rests, in the middle of writing
+            looks.append(used(process.pid))
+            await asyncio.sleep(0.05)  # between two looks
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 20) == -signal.SIGTERM
 
