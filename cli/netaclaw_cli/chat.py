@@ -28,5 +28,5 @@ async def _run(arguments: argparse.Namespace) -> int:
         with conversation.interruptible():
             if arguments.message:
                 return await conversation.one_message(" ".join(arguments.message))
-            with lines:
+            async with lines:
                 return await conversation.run()

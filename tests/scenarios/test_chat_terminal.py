@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
-import re
 import signal
 import sys
+import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,88 +14,45 @@ from typing import Any
 from netaclaw_client.client import Client
 from tests.fakes.openai_server import FakeOpenAI, Hang, Item, Reply, Text, Thinking, Tokens, Wait
 from tests.scenarios.suites import OpenSuite, RunningSuite
+from tests.terminals import LIMIT_S, Terminal
 
-LIMIT_S = 20.0
 _OWN_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-"""The terminal becomes the controlling one, so that Ctrl-C is a signal; then the command takes its place."""
-_STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+"""The terminal becomes the controlling one, so that its end is a signal; then the command takes its place."""
 
 
-class Terminal:
-    """One `netaclaw chat`, typed into and read from."""
+class Chat(Terminal):
+    """One `netaclaw chat` at a terminal of its own."""
 
-    def __init__(self, process: asyncio.subprocess.Process, descriptor: int) -> None:
-        self.process = process
-        self._descriptor = descriptor
-        self._seen = ""
-        self._came = asyncio.Event()
-        asyncio.get_running_loop().add_reader(descriptor, self._read)
-
-    def type(self, line: str) -> None:
-        """A line and the return key."""
-        self.keys(f"{line}\r")
-
-    def keys(self, keys: str) -> None:
-        """Keys as they are."""
-        os.write(self._descriptor, keys.encode())
-
-    def interrupt(self) -> None:
-        """Ctrl-C."""
-        os.write(self._descriptor, b"\x03")
-
-    async def until(self, words: str) -> str:
-        """Read on until the words were shown; what was shown since the last call."""
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                while words not in self._seen:
-                    self._came.clear()
-                    await self._came.wait()
-        except TimeoutError:
-            raise AssertionError(f"{words!r} is not in {self._seen!r}") from None
-        end = self._seen.index(words) + len(words)
-        shown, self._seen = self._seen[:end], self._seen[end:]
-        return shown
+    process: asyncio.subprocess.Process
 
     async def ended(self) -> int:
         """The exit code."""
         async with asyncio.timeout(LIMIT_S):
             return await self.process.wait()
 
-    def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._descriptor)
-        os.close(self._descriptor)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._descriptor, 65536)
-        except OSError:  # the other side is closed
-            asyncio.get_running_loop().remove_reader(self._descriptor)
-            return
-        self._seen += _STYLE.sub("", data.decode(errors="replace")).replace("\r", "")
-        self._came.set()
-
 
 @asynccontextmanager
-async def chatting(suite: RunningSuite, session_id: str) -> AsyncIterator[Terminal]:
-    """A chat of the session at a terminal of its own; its end is waited for."""
-    ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
+async def chatting(
+    suite: RunningSuite, session_id: str, *, term: str = "xterm", stdout: int | None = None
+) -> AsyncIterator[Chat]:
+    """A chat of the session at a terminal of its own; its end is waited for. `stdout`: not the terminal, but this."""
+    terminal = Chat()
+    process = terminal.process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _OWN_TERMINAL),
         *("-m", "netaclaw_cli", "chat", "--address", suite.gateway, "--session", session_id),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+        stdin=terminal.theirs,
+        stdout=terminal.theirs if stdout is None else stdout,
+        stderr=terminal.theirs,
+        env={**os.environ, "TERM": term},
         start_new_session=True,
     )
-    os.close(theirs)
-    terminal = Terminal(process, ours)
     try:
-        await terminal.until("> ")
+        if stdout is None:
+            await terminal.prompted()
         yield terminal
     finally:
         if process.returncode is None:
@@ -210,9 +166,104 @@ async def test_lines_of_a_pipe_are_one_turn_each(open_suite: OpenSuite, model_se
             stderr=asyncio.subprocess.PIPE,
         )
         async with asyncio.timeout(LIMIT_S):
-            out, err = await process.communicate(b"one\n\n/tree\n/fly\ntwo")
+            out, err = await process.communicate(b"one\n\n/tree\n/fly\n" + b"x" * 600_000 + b"\ntwo")
     shown = out.decode()
     assert process.returncode == 0
     assert shown.index("you said one") < shown.index("you: one") < shown.index("you said two")
     assert "there is no /fly" in err.decode()
+    assert err.decode().count("content: is 262145 bytes long, but at most 262144 are allowed") == 1
     assert f"go on with --session {session_id}" in err.decode()
+
+
+async def test_keys_and_an_answer_at_full_speed_do_not_disturb_each_other_and_a_pasted_text_is_one_message(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    words = [f"w{n}" + ("\n" if n % 9 == 0 else " ") for n in range(1, 1000)]
+    typed = "".join(f"k{n:03d}" for n in range(600))
+    held = asyncio.Event()
+
+    def rule(body: dict[str, Any]) -> Reply:
+        asked = str(body["messages"][-1]["content"])
+        return Reply([Text("I begin. "), Wait(held), *map(Text, words)] if asked == "begin" else [Text("Read.")])
+
+    model_server.rule = rule
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+        chatting(suite, await suite.new_session(client)) as terminal,
+    ):
+        terminal.type("begin")
+        await terminal.until("I begin.")
+        held.set()
+        await terminal.many_keys(typed)
+        await terminal.until(words[-1].strip())
+        await terminal.until("tokens in")
+        terminal.keys("\r")
+        await terminal.until("Read.")
+        await terminal.until("tokens in")
+        shown = terminal.shown()
+        await terminal.paste("first\n/quit\n\nlast")
+        await terminal.until("> first\n  /quit\n\n  last")
+        terminal.keys("\r")
+        await terminal.until("Read.")
+        await terminal.until("tokens in")
+    assert shown[shown.index("I begin.") : shown.index("\n(about")].split() == "".join(["I begin. ", *words]).split()
+    assert shown.replace("\n", "").count(f"> {typed}") == 1
+    said = [request.body["messages"][-1]["content"] for request in model_server.requests]
+    assert said == ["begin", typed, "first\n/quit\n\nlast"]
+
+
+async def test_who_is_told_to_end_or_loses_the_terminal_ends_and_a_turn_goes_on(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    model_server.rule = lambda _: Reply([Text("half "), Hang()])
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        async with chatting(suite, session_id) as terminal:
+            terminal.type("begin")
+            await terminal.until("half")
+            terminal.keys("typed")
+            await terminal.until("> typed")
+            terminal.process.send_signal(signal.SIGTERM)
+            assert await terminal.ended() == -signal.SIGTERM
+            assert termios.tcgetattr(terminal.theirs)[3] & termios.ECHO
+            while terminal.marks_pastes:
+                await terminal.news()
+        async with chatting(suite, session_id) as terminal:
+            await terminal.until("half")
+            terminal.give()
+            terminal.hang_up()
+            assert await terminal.ended() == -signal.SIGHUP
+        assert (await client.load(session_id)).session.running_turn_id
+
+
+async def test_a_terminal_without_a_moving_cursor_and_an_output_that_is_none_are_served_line_by_line(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    model_server.rule = lambda body: Reply([Text(f"you said {body['messages'][-1]['content']}")])
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        async with chatting(suite, session_id, term="dumb") as terminal:
+            terminal.type("one")
+            await terminal.until("you said one")
+            await terminal.until("tokens in")
+            terminal.keys("\x04")
+            assert await terminal.ended() == 0
+            await terminal.until("go on with --session")
+            assert b"\x1b" not in terminal.raw
+        reading, writing = os.pipe()
+        async with chatting(suite, session_id, stdout=writing) as terminal:
+            os.close(writing)
+            terminal.keys("two\r\x04")
+            assert await terminal.ended() == 0
+            await terminal.until("go on with --session")
+        output = os.read(reading, 65536)
+        os.close(reading)
+        assert b"you said two" in output
+        assert b"\x1b" not in output
