@@ -23,6 +23,7 @@ from netaclaw_chassis.link import check_exposure, load
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_orchestrator.admission import Admission, Limits
 from netaclaw_orchestrator.branch_summary import BranchSummaries
+from netaclaw_orchestrator.cancelling import TurnCancels
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
@@ -107,6 +108,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             delegations=delegations,
             questions=questions,
             admission=admission,
+            cancels=TurnCancels(sessions, owners, compactions),
         )
         tools = ToolServicer(agents, models, delegation)
         servicers = _servicers(chat, commands, tools)

@@ -38,8 +38,9 @@ from netaclaw_orchestrator.questions import Patience, Questions
 from netaclaw_orchestrator.standing_approvals import QuestionReader, StandingApprovals
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_orchestrator.tree_reader import TreeReader
-from netaclaw_orchestrator.turn import Turn, Waiting
+from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.turn_context import TurnContext
+from netaclaw_orchestrator.waiting import Waiting
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub

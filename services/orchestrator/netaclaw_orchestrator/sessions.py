@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
@@ -27,16 +27,14 @@ from netaclaw_agent.model import ModelError
 from netaclaw_agent.tokens import message_tokens
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.beginning import ask_to_begin
+from netaclaw_orchestrator.beginning import Beginning, Beginnings, ask_to_begin
 from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Pace, Publisher, Subscription
 from netaclaw_orchestrator.tree_reader import TreeReader
-from netaclaw_orchestrator.turn import Turn, Waiting
-
-if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    pass
+from netaclaw_orchestrator.turn import Turn
+from netaclaw_orchestrator.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +58,7 @@ class Sessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing = False
+        self.beginnings = Beginnings()
         self.unheard = False
         """Whether turns may be leased to this instance that it does not know of."""
 
@@ -184,11 +183,13 @@ class Sessions:
         owner_id: str,
         begun: BeginTurnResponse,
         request: BeginTurnRequest,
+        beginning: Beginning,
         early: EarlyCall | None = None,
     ) -> tuple[Turn, Subscription]:
         """Start the turn that the store has begun, and read its events from the first one on.
 
-        When that fails or is cancelled, the turn is left to whoever claims it.
+        It is cancelled at once where that was asked for meanwhile. When beginning fails or is cancelled, the turn is
+        left to whoever claims it.
         """
         session_id = begun.session.session_id
         try:
@@ -200,19 +201,24 @@ class Sessions:
         except BaseException:
             self._spawn(self.leave(session_id, begun.generation))
             raise
-        self._follow(live, turn)
+        self._follow(live, turn, beginning)
         return turn, subscription
 
-    def begin_alone(self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse]) -> None:
+    def begin_alone(
+        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse], beginning: Beginning
+    ) -> None:
         """Go on with a message whose client has gone before the store had answered."""
-        self._spawn(self._begin_alone(owner_id, request, asked))
+        beginning.handed_on = True
+        self._spawn(self._begin_alone(owner_id, request, asked, beginning))
 
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> None:
         """Go on with the turn of a dead owner. Raises NetaclawError when the store cannot be read."""
-        live = await self._own(claimed.session.session_id, claimed.owner_id, claimed.generation)
-        live.publisher.start_at(claimed.session.seq)
-        turn = await live.take_over(claimed, reads)
-        self._follow(live, turn)
+        session_id = claimed.session.session_id
+        with self.beginnings.of(claimed.owner_id, session_id, claimed.turn_id) as beginning:
+            live = await self._own(session_id, claimed.owner_id, claimed.generation)
+            live.publisher.start_at(claimed.session.seq)
+            turn = await live.take_over(claimed, reads)
+            self._follow(live, turn, beginning)
 
     async def leave(self, session_id: str, generation: int) -> None:
         """Leave a turn that could not be gone on with here to whoever claims it next.
@@ -294,7 +300,10 @@ class Sessions:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _follow(self, live: LiveSession, turn: Turn) -> None:
+    def _follow(self, live: LiveSession, turn: Turn, beginning: Beginning) -> None:
+        if beginning.cancelled:
+            turn.interrupt_soon()
+        beginning.over()
         self._running[live.owner_id] += 1
         self._spawn(self._after(live, turn))
 
@@ -328,30 +337,32 @@ class Sessions:
             session_id=live.session_id,
             from_queue=True,
         )
-        try:
-            begun = await ask_to_begin(self._services.journal, request)
-        except NetaclawError as error:
-            if error.reason != Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
-                log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
-            return
-        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
-            live.waiting.clear()
-            return
-        live.waiting.pop(begun.request_id, None)
-        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
-            _, subscription = await self.begin(live.owner_id, begun, request)
-            self.unsubscribe(live.session_id, subscription)
+        with self.beginnings.of(live.owner_id, live.session_id, request.turn_id) as beginning:
+            try:
+                begun = await ask_to_begin(self._services.journal, request)
+            except NetaclawError as error:
+                if error.reason != Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
+                    log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
+                return
+            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
+                live.waiting.clear()
+                return
+            live.waiting.pop(begun.request_id, None)
+            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
+                _, subscription = await self.begin(live.owner_id, begun, request, beginning)
+                self.unsubscribe(live.session_id, subscription)
 
     async def _begin_alone(
-        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse]
+        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse], beginning: Beginning
     ) -> None:
         try:
-            begun = await asked
-            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
-                _, subscription = await self.begin(owner_id, begun, request)
-                self.unsubscribe(begun.session.session_id, subscription)
-            elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
-                await self.enqueue(owner_id, begun, Waiting(request.request_id, request.when_busy, request.content))
+            with self.beginnings.going_on(beginning):
+                begun = await asked
+                if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
+                    _, subscription = await self.begin(owner_id, begun, request, beginning)
+                    self.unsubscribe(begun.session.session_id, subscription)
+                elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
+                    await self.enqueue(owner_id, begun, Waiting(request.request_id, request.when_busy, request.content))
         except NetaclawError as error:
             log.info("a message of a client that has gone", extra={"reason": error.reason_name})
 

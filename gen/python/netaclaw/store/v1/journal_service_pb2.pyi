@@ -576,23 +576,27 @@ class QueuedMessage(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., content: _Optional[str] = ...) -> None: ...
 
 class GetOwnerRequest(_message.Message):
-    __slots__ = ("owner_id", "session_id")
+    __slots__ = ("owner_id", "session_id", "instance_id")
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     owner_id: str
     session_id: str
-    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
+    instance_id: str
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., instance_id: _Optional[str] = ...) -> None: ...
 
 class GetOwnerResponse(_message.Message):
-    __slots__ = ("instance_id", "address", "expire_time", "session", "open_tasks")
+    __slots__ = ("instance_id", "address", "expire_time", "session", "open_tasks", "other_addresses")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_TASKS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     address: str
     expire_time: _timestamp_pb2.Timestamp
     session: _entry_pb2.Session
     open_tasks: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.SubagentTask]
-    def __init__(self, instance_id: _Optional[str] = ..., address: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., open_tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ...) -> None: ...
+    other_addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instance_id: _Optional[str] = ..., address: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., open_tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ..., other_addresses: _Optional[_Iterable[str]] = ...) -> None: ...
