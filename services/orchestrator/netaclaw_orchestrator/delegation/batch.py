@@ -61,12 +61,20 @@ class Batch:
             self._recover(left_behind)
 
     @property
+    def size(self) -> int:
+        """How many tasks it has."""
+        return len(self._tasks)
+
+    @property
     def usage(self) -> Usage:
         """Sum over the tasks so far."""
         return self._journal.usage
 
     async def run(self) -> ToolResult:
-        """Run all tasks; returns the report for the model. Cancelling it cancels the children and waits for them."""
+        """Run all tasks; returns the report for the model. Cancelling it cancels the children and waits for them.
+
+        Raises ToolError, with nothing begun, when they are too large.
+        """
         if self._left_behind is None:
             await self._journal.begin(self._tasks)
         running = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
