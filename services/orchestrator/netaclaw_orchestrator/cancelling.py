@@ -11,10 +11,10 @@ import grpc
 from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis.errors import NetaclawError
-from netaclaw_orchestrator.compact_command import Compactions
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, onward
 from netaclaw_orchestrator.sessions import Sessions
+from netaclaw_orchestrator.side_work import SideWork
 from netaclaw_orchestrator.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ default lease."""
 class TurnCancels:
     """Finds what runs and ends it."""
 
-    def __init__(self, sessions: Sessions, owners: Owners, compactions: Compactions) -> None:
+    def __init__(self, sessions: Sessions, owners: Owners, side_work: SideWork) -> None:
         self._sessions = sessions
         self._owners = owners
-        self._compactions = compactions
+        self._side_work = side_work
 
     async def cancel(self, request: CancelTurnRequest, owner_id: str, *, passed_on: bool) -> str:
         """Cancel the session's turn, or this one where the request names one; returns its id once everything of it is
@@ -45,7 +45,7 @@ class TurnCancels:
         wanted = CancelTurnRequest(session_id=request.session_id, turn_id=request.turn_id)
         self._sessions.beginnings.cancel(owner_id, request.session_id, request.turn_id)
         if not request.turn_id:  # a message that is caught may wait for its end
-            await self._compactions.cancel(request.session_id, owner_id)
+            await self._side_work.cancel(owner_id, request.session_id)
         for look in range(1 if passed_on else LOOKS):
             if look > 1:
                 await asyncio.sleep(LOOK_AGAIN_S)  # between two looks for an owner
