@@ -132,9 +132,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             session_list.noticed(notice)
 
         interval_s = instance.lease_s / CLAIMS_PER_LEASE
-        recovery = Recovery(
-            instance_id, journal, sessions, TreeReader(journal, reads, delegations), interval_s=interval_s
-        )
+        recovery = Recovery(instance_id, journal, sessions, TreeReader(journal, delegations), interval_s=interval_s)
         for task in (
             NoticeReader(journal, instance_id, noticed),
             Checkpoints(journal, sessions.owned),
