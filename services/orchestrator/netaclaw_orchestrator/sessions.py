@@ -284,12 +284,12 @@ class Sessions:
             timer.cancel()
         self._idle.clear()
         owned, self._live = list(self._live.values()), {}
+        for live in owned:  # at once: what is taken over here meanwhile has a publisher of its own
+            self._publishers.pop(live.session_id, None)
         if owned:
             await asyncio.wait([asyncio.create_task(live.close(lost=lost)) for live in owned])
         for live in owned:
-            publisher = self._publishers.pop(live.session_id, None)
-            if publisher is not None:
-                publisher.close()
+            live.publisher.close()
 
     async def close(self) -> None:
         """Release everything and end every stream; readers are to watch again elsewhere."""
@@ -318,6 +318,7 @@ class Sessions:
         if turn.lost:  # another owner has the session
             self._live.pop(live.session_id)
             self._publishers.pop(live.session_id, None)
+            live.publisher.close()  # whoever still reads would wait for ever
             await live.close()
             return
         if live.waiting:

@@ -136,6 +136,8 @@ class Notices:
                 self._missed.set()
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda _connection, over=gone: over.set())
+                if connection.is_closed():  # before anybody listened for that
+                    gone.set()
                 try:
                     await gone.wait()
                 finally:
