@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import grpc
 import pytest
@@ -15,8 +16,14 @@ from netaclaw.chat.v1.chat_service_pb2 import (
     WhenBusy,
 )
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
+from netaclaw_chassis.errors import NetaclawError
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
+from netaclaw_orchestrator import journal, sessions
+from netaclaw_store import journal_service
+from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.reading import chat, of_kind, until
 from tests.scenarios.suites import OpenSuite
@@ -178,3 +185,39 @@ async def test_a_message_to_an_ended_child_is_missed(open_suite: OpenSuite) -> N
         last = (await suite.events(session_id))[-1]
     assert steered.state == ReceiptState.RECEIPT_STATE_MISSED
     assert (last.task_id, last.steer_receipt.request_id, last.steer_receipt.state) == (task_id, "h", steered.state)
+
+
+async def test_a_queued_message_outlives_a_store_that_is_away_for_long(
+    open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = model_server.rule = Gate()
+    asked = 0
+
+    async def away(database: Any, request: BeginTurnRequest) -> BeginTurnResponse:
+        nonlocal asked
+        if request.from_queue:
+            asked += 1
+            if asked <= 5:
+                raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the database cannot be reached")
+        return await begin_turn(database, request)
+
+    monkeypatch.setattr(journal, "RETRY_DELAYS_S", (0.01,))  # it is given up soon
+    monkeypatch.setattr(sessions, "QUEUE_RETRY_S", 0.01)
+    monkeypatch.setattr(journal_service, "begin_turn", away)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url, NETACLAW_LOG_LEVEL="ERROR") as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        await gate.asked.wait()
+        events = chat(
+            client, ChatRequest(session_id=session_id, content="second", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+        )
+        await until(events, "message_receipt")
+        gate.open.set()
+        await first
+        async with asyncio.timeout(10):
+            (done,) = of_kind(await until(events, "done"), "done")
+    assert done.done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert asked == 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -100,3 +100,13 @@ def ask_to_begin(journal: JournalServiceAsyncStub, request: BeginTurnRequest) ->
             return await (under_way.pop() if under_way else ask())
 
     return asyncio.create_task(while_away(attempt))
+
+
+def begin_request(make: Callable[[], str], **fields: object) -> BeginTurnRequest:
+    """A BeginTurnRequest with fresh ids for the turn and its first two entries."""
+    return BeginTurnRequest(
+        turn_id=make(),
+        user_entry_id=make(),
+        assistant_entry_id=make(),
+        **fields,  # type: ignore[arg-type]  # fields of the message
+    )

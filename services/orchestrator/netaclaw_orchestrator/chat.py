@@ -14,11 +14,11 @@ from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome, BeginTurnRequest, BeginTurnResponse
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.beginning import Beginning, ask_to_begin
+from netaclaw_orchestrator.beginning import Beginning, ask_to_begin, begin_request
 from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Subscription
-from netaclaw_orchestrator.sessions import Sessions, begin_request
+from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.validation import check_chat
 from netaclaw_orchestrator.waiting import Waiting

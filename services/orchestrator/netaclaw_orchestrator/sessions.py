@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
+
+import grpc
 
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
@@ -27,7 +29,7 @@ from netaclaw_agent.model import ModelError
 from netaclaw_agent.tokens import message_tokens
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.beginning import Beginning, Beginnings, ask_to_begin
+from netaclaw_orchestrator.beginning import Beginning, Beginnings, ask_to_begin, begin_request
 from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
@@ -39,6 +41,7 @@ from netaclaw_orchestrator.waiting import Waiting
 log = logging.getLogger(__name__)
 
 
+QUEUE_RETRY_S = 1.0
 DEFAULT_WORKSPACE = "default"
 DEFAULT_AGENT = "assistant"
 """What the store gives to sessions that name neither."""
@@ -328,9 +331,21 @@ class Sessions:
             self._idle[live.session_id] = loop.call_later(self._services.idle_s, self._on_idle, live)
 
     async def _begin_waiting(self, live: LiveSession) -> None:
-        """Begin a turn with the message that has waited longest."""
-        if live.busy:
-            return
+        """Begin a turn with the message that has waited longest; nobody else does while the session is owned here, so a
+        store that is away is asked again for as long as it takes."""
+        while not live.busy and not self._closing and self._live.get(live.session_id) is live:
+            try:
+                await self._begin_next(live)
+                return
+            except NetaclawError as error:
+                if error.reason == Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
+                    return
+                log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
+                if error.code is not grpc.StatusCode.UNAVAILABLE:
+                    return
+            await asyncio.sleep(QUEUE_RETRY_S)  # the pause between two rounds of tries
+
+    async def _begin_next(self, live: LiveSession) -> None:
         request = begin_request(
             new_id,
             instance_id=self._services.instance_id,
@@ -339,12 +354,7 @@ class Sessions:
             from_queue=True,
         )
         with self.beginnings.of(live.owner_id, live.session_id, request.turn_id) as beginning:
-            try:
-                begun = await ask_to_begin(self._services.journal, request)
-            except NetaclawError as error:
-                if error.reason != Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
-                    log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
-                return
+            begun = await ask_to_begin(self._services.journal, request)
             if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
                 live.waiting.clear()
                 return
@@ -385,13 +395,3 @@ class Sessions:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def begin_request(make: Callable[[], str], **fields: object) -> BeginTurnRequest:
-    """A BeginTurnRequest with fresh ids for the turn and its first two entries."""
-    return BeginTurnRequest(
-        turn_id=make(),
-        user_entry_id=make(),
-        assistant_entry_id=make(),
-        **fields,  # type: ignore[arg-type]  # fields of the message
-    )
