@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_client import run_turn
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
 from netaclaw_orchestrator import journal, sessions
@@ -221,3 +223,26 @@ async def test_a_queued_message_outlives_a_store_that_is_away_for_long(
             (done,) = of_kind(await until(events, "done"), "done")
     assert done.done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
     assert asked == 6
+
+
+async def test_messages_sent_at_once_by_clients_that_are_behind_all_have_their_turns(open_suite: OpenSuite) -> None:
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+
+        async def say(content: str) -> list[ChatEvent]:
+            request = ChatRequest(session_id=session_id, content=content, when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+            async with asyncio.timeout(20), aclosing(run_turn(client, request)) as events:
+                return [event async for event in events]
+
+        told = await asyncio.gather(*(say(f"hello {n}") for n in range(3)))
+        asked = {
+            entry.turn_id: entry.user.text
+            for page in await suite.tree(client, session_id)
+            for entry in page.entries
+            if entry.HasField("user")
+        }
+    assert [asked[events[-1].turn_id] for events in told] == ["hello 0", "hello 1", "hello 2"]
+    assert all(events[-1].HasField("done") for events in told)
+    for events in told:
+        durable = [event.seq for event in events if event.seq]
+        assert durable == list(range(1, len(durable) + 1))
