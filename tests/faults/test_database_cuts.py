@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,13 @@ from random import Random
 from typing import Any
 
 import asyncpg
+import grpc
 import pytest
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, PingRequest
-from netaclaw.chat.v1.event_pb2 import TurnOutcome
+from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, PingRequest, WhenBusy
+from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
 from netaclaw_client import Backoff, Client, SessionView, run_turn
 from tests.fakes.openai_server import FakeOpenAI
 from tests.faults.story import Kind, content_of, rule
@@ -32,10 +33,12 @@ CUTS = 30
 ENDS_S = 20.0
 """After the last cut: a lease of a second, its take-over, and the turns themselves on a slow machine."""
 
+STOPPED = 0.2
+"""The part of the turns in which somebody presses stop."""
 _NAMES = itertools.count()
 """Of turns: their effects have names of their own."""
 
-TRUE_ENDS = ("_COMPLETED", "_INTERRUPTED")
+TRUE_ENDS = ("_COMPLETED", "_INTERRUPTED", "_CANCELLED")
 """A turn that had more owners than it may is interrupted."""
 
 VICTIM = """
@@ -57,13 +60,30 @@ class Talk:
 
     async def turn(self, content: str) -> TurnOutcome:
         """Send a message and read its turn to the end, whatever is cut."""
-        request = ChatRequest(session_id=self.sent.session_id, content=content)
-        events = run_turn(self.sender, request, self.sent.seq, backoff=Backoff(longest_s=0.5))
-        async with aclosing(events):
+        async with aclosing(self._say(content)) as events:
             async for event in events:
                 self.sent.apply(event)
         assert self.sent.turn_end is not None
         return self.sent.turn_end.done.outcome
+
+    async def aside(self, content: str) -> TurnOutcome:
+        """The same beside `turn`: one of the two waits for the other."""
+        async with aclosing(self._say(content)) as events:
+            last = [event async for event in events][-1]
+        return last.done.outcome
+
+    async def stop(self, after_s: float) -> None:
+        """Press stop a moment later, once."""
+        await asyncio.sleep(after_s)  # anywhere in the turn, or before it begins
+        request = CancelTurnRequest(session_id=self.sent.session_id)
+        (said,) = await asyncio.gather(self.sender.chat.CancelTurn(request), return_exceptions=True)
+        if isinstance(said, BaseException):
+            assert isinstance(said, grpc.aio.AioRpcError)
+            assert said.code() is grpc.StatusCode.UNAVAILABLE, said.details()
+
+    def _say(self, content: str) -> AsyncGenerator[ChatEvent, None]:
+        request = ChatRequest(session_id=self.sent.session_id, content=content, when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+        return run_turn(self.sender, request, self.sent.seq, backoff=Backoff(longest_s=0.5))
 
 
 @asynccontextmanager
@@ -106,11 +126,14 @@ async def shake(url: str, dice: Random, made: Sequence[Talk]) -> None:
     cutting = asyncio.create_task(cut_connections(url, dice))
 
     async def go_on(talk: Talk) -> list[str]:
-        ends = []
+        ends: list[str] = []
         while not cutting.done():
-            kind = dice.choice(list(Kind))
-            talk.doing = content_of(next(_NAMES), kind)
-            ends.append(f"{talk.doing}: {TurnOutcome.Name(await talk.turn(talk.doing))}")
+            contents = [content_of(next(_NAMES), dice.choice(list(Kind))) for _ in range(dice.choice((1, 1, 2)))]
+            talk.doing = " and ".join(contents)
+            stopping = [talk.stop(dice.uniform(0, 0.5))] if dice.random() < STOPPED else []
+            asked = [talk.turn(contents[0]), *(talk.aside(each) for each in contents[1:])]
+            outcomes, _ = await asyncio.gather(asyncio.gather(*asked), asyncio.gather(*stopping))
+            ends += [f"{each}: {TurnOutcome.Name(how)}" for each, how in zip(contents, outcomes, strict=True)]
         return ends
 
     going = {asyncio.create_task(go_on(talk)): talk for talk in made}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +12,15 @@ import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
-from netaclaw.session.v1.entry_pb2 import Entry, EntryState
+from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState
 from netaclaw.session.v1.session_service_pb2 import GetUsageRequest
+from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
 from netaclaw_client.client import Client
+from netaclaw_orchestrator.delegation.batch_journal import BatchJournal
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_store import journal_service
+from netaclaw_store.append import append
 from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.pairs import OpenPair
@@ -226,3 +229,38 @@ async def test_a_stop_catches_a_turn_while_it_is_taken_over(
     assert said == {begun[0].turn_id}
     assert answer.state == EntryState.ENTRY_STATE_CANCELLED
     assert (turn["state"], turn["outcome"], turn["takeovers"]) == ("ended", CANCELLED, 1)
+
+
+async def test_a_stop_while_a_batch_is_begun_ends_its_tasks(
+    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, committed = asyncio.Event(), asyncio.Event()
+    begin = BatchJournal.begin
+
+    async def held(journal: BatchJournal, tasks: Sequence[SubagentTask]) -> None:
+        try:
+            await begin(journal, tasks)
+        finally:
+            committed.set()
+
+    async def slow(database: Any, request: Any, parts: Any) -> Any:
+        if not begun.is_set() and any(kind == "subagent_task" for kind, _ in parts):
+            begun.set()
+            await committed.wait()  # the one who waits for it goes first
+        return await append(database, request, parts)
+
+    monkeypatch.setattr(BatchJournal, "begin", held)
+    monkeypatch.setattr(journal_service, "append", slow)
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        content = "in parallel: count files; search needle"
+        sending = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content=content)), "done"))
+        await begun.wait()
+        await client.chat.CancelTurn(CancelTurnRequest(session_id=session_id))
+        (end,) = of_kind(await sending, "done")
+        tasks = await suite.rows("subagent_session", "sort_order")
+        entries = [entry for page in await suite.tree(client, session_id) for entry in page.entries]
+    assert end.done.outcome == CANCELLED
+    assert [task["status"] for task in tasks] == ["cancelled"] * 2
+    kinds = [entry.kind for entry in entries]
+    assert EntryKind.ENTRY_KIND_SUBAGENT_RESULT in kinds

@@ -246,3 +246,33 @@ async def test_messages_sent_at_once_by_clients_that_are_behind_all_have_their_t
     for events in told:
         durable = [event.seq for event in events if event.seq]
         assert durable == list(range(1, len(durable) + 1))
+
+
+async def test_a_message_that_is_queued_behind_a_turn_whose_beginning_is_not_known_yet_is_begun(
+    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, second_queued = asyncio.Event(), asyncio.Event()
+
+    async def held(database: Any, request: BeginTurnRequest) -> BeginTurnResponse:
+        response = await begin_turn(database, request)
+        if request.content == "hello first":  # its commit is known to the store alone until the second is queued
+            committed.set()
+            await second_queued.wait()
+        return response
+
+    monkeypatch.setattr(journal_service, "begin_turn", held)
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(
+            until(chat(client, ChatRequest(session_id=session_id, content="hello first")), "done")
+        )
+        await committed.wait()
+        request = ChatRequest(session_id=session_id, content="hello second", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+        second = asyncio.create_task(until(chat(client, request), "done"))
+        async with asyncio.timeout(10):
+            while not await suite.rows("queued_message", "message_no"):
+                await asyncio.wait([second], timeout=0.05)
+            await asyncio.wait([second], timeout=0.2)  # its answer reaches the orchestrator
+            second_queued.set()
+            await first
+            assert of_kind(await second, "done")[0].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED

@@ -73,6 +73,11 @@ class Beginnings:
                 beginning.over()
                 self._open.discard(beginning)
 
+    async def settled(self, owner_id: str, session_id: str) -> None:
+        """Wait for all that is being begun in a session by now."""
+        for beginning in [each for each in self._open if each.concerns(owner_id, session_id, "")]:
+            await beginning.wait()
+
     def cancel(self, owner_id: str, session_id: str, turn_id: str = "") -> list[Beginning]:
         """Have the turns cancelled that are being begun in a session, or only this one. Wait for each, then look for
         what runs."""

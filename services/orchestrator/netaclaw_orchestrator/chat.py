@@ -85,8 +85,7 @@ class ChatTurns:
         session_id = begun.session.session_id
         if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
             waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
-            await self._sessions.enqueue(owner_id, begun, waiting)
-            beginning.over()
+            await self._sessions.enqueue(owner_id, begun, waiting, beginning)
             events = self._queued(owner_id, session_id, begin.request_id, begun.turn_start_seq)
         elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
             beginning.over()

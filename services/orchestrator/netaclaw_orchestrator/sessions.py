@@ -231,9 +231,12 @@ class Sessions:
         self.unheard = True
         await give_back_lease(self._services, session_id, generation)
 
-    async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:
+    async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting, beginning: Beginning) -> None:
         """A message that the store has queued behind the running turn of an owned session."""
         session_id = begun.session.session_id
+        beginning.over()
+        if self.get(session_id, owner_id) is None:  # the turn may be known to the store alone, as yet
+            await self.beginnings.settled(owner_id, session_id)
         live = self.get(session_id, owner_id)
         if live is None:
             return  # its owner has just died: whoever takes the turn over finds the message in the queue
@@ -331,8 +334,7 @@ class Sessions:
             self._idle[live.session_id] = loop.call_later(self._services.idle_s, self._on_idle, live)
 
     async def _begin_waiting(self, live: LiveSession) -> None:
-        """Begin a turn with the message that has waited longest; nobody else does while the session is owned here, so a
-        store that is away is asked again for as long as it takes."""
+        """Begin a turn with the message that has waited longest, however long the store is away: nobody else does."""
         while not live.busy and not self._closing and self._live.get(live.session_id) is live:
             try:
                 await self._begin_next(live)
@@ -373,7 +375,8 @@ class Sessions:
                     _, subscription = await self.begin(owner_id, begun, request, beginning)
                     self.unsubscribe(begun.session.session_id, subscription)
                 elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
-                    await self.enqueue(owner_id, begun, Waiting(request.request_id, request.when_busy, request.content))
+                    waiting = Waiting(request.request_id, request.when_busy, request.content)
+                    await self.enqueue(owner_id, begun, waiting, beginning)
         except NetaclawError as error:
             log.info("a message of a client that has gone", extra={"reason": error.reason_name})
 

@@ -75,15 +75,17 @@ class Batch:
 
         Raises ToolError, with nothing begun, when they are too large.
         """
-        if self._left_behind is None:
-            await self._journal.begin(self._tasks)
-        running = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
+        running: list[asyncio.Task[None]] = []
         try:
+            if self._left_behind is None:
+                await self._journal.begin(self._tasks)
+            running = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
             await asyncio.gather(*running)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # also while it is begun: what is on its way to the store is there, and ends
             for task in running:
                 task.cancel()
-            await asyncio.wait(running)
+            if running:
+                await asyncio.wait(running)
             await self._finish()
             raise
         finally:
