@@ -104,7 +104,7 @@ $(LOCAL)/.installed: $(STAMP) requirements-local.lock
 	@touch $@
 
 .PHONY: test-faults
-test-faults: $(STAMP) ## Kill services and cut connections in the middle of turns (ARGS="--turns N --seed S" for soak)
+test-faults: $(STAMP) ## Kill services and cut connections in the middle of turns (ARGS="--turns N --rounds R --seed S" for soak)
 	$(BIN)/python -m pytest tests/faults $(ARGS)
 
 .PHONY: test-browser

@@ -100,14 +100,16 @@ def request(
 class Connection:
     """One HTTP/1.1 connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wait_s: float) -> None:
         self.reader = reader
         self.writer = writer
+        self._wait_s = wait_s
 
     @classmethod
-    async def open(cls, address: str, *, limit: int = 2**16) -> Connection:
+    async def open(cls, address: str, *, limit: int = 2**16, wait_s: float = WAIT_S) -> Connection:
+        """`wait_s`: for each piece of an answer."""
         host, _, port = address.rpartition(":")
-        return cls(*await asyncio.open_connection(host.strip("[]"), int(port), limit=limit))
+        return cls(*await asyncio.open_connection(host.strip("[]"), int(port), limit=limit), wait_s)
 
     async def send(self, pieces: Sequence[bytes]) -> None:
         with suppress(ConnectionError):  # an answer may come before the request is out
@@ -118,7 +120,7 @@ class Connection:
     async def headers(self) -> Answer:
         """The answer as far as its headers."""
         answer = Answer()
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(self._wait_s):
             head = await self.reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         answer.status = int(first.split()[1])
@@ -129,7 +131,7 @@ class Connection:
 
     async def piece(self, answer: Answer) -> bytes:
         """The next piece of a chunked body, added to the answer; empty at its end."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(self._wait_s):
             size = int((await self.reader.readuntil(b"\r\n")).split(b";")[0], 16)
             piece = (await self.reader.readexactly(size + 2))[:-2]
         answer.body += piece
@@ -144,7 +146,7 @@ class Connection:
                 while await self.piece(answer):
                     pass
             elif length is not None:
-                async with asyncio.timeout(WAIT_S):
+                async with asyncio.timeout(self._wait_s):
                     answer.body += await self.reader.readexactly(int(length))
                 answer.ended = True
             else:

@@ -15,7 +15,7 @@ from netaclaw_chassis.channel import connect
 from netaclaw_chassis.errors import STATUS_DETAILS_KEY
 from netaclaw_chassis.link import PLAIN, Link, LinkSettings
 from tests.conformance.envoy import open_envoy
-from tests.conformance.wire import BINARY, Answer, Connection, decoded_value, frame, request
+from tests.conformance.wire import BINARY, WAIT_S, Answer, Connection, decoded_value, frame, request
 from tests.scenarios.suites import SERVICE_TOKEN, RunningSuite
 
 
@@ -41,6 +41,8 @@ class Door:
     address: str
     web: bool
     link: Link = PLAIN
+    wait_s: float = WAIT_S
+    """How long a piece of an answer is waited for, where that is HTTP/1.1."""
     largest: int = field(default=0, compare=False)
 
     async def messages(self, method: str, sent: bytes) -> AsyncGenerator[bytes, None]:
@@ -96,7 +98,7 @@ def _details(error: grpc.aio.AioRpcError) -> bytes | None:
 
 
 async def _over_web(door: Door, method: str, sent: bytes) -> AsyncGenerator[bytes, None]:
-    connection = await Connection.open(door.address, limit=2**20)
+    connection = await Connection.open(door.address, limit=2**20, wait_s=door.wait_s)
     try:
         headers = {"host": door.address, "content-type": BINARY, "accept": BINARY, "x-grpc-web": "1"}
         await connection.send(request(method, [frame(sent)], headers))

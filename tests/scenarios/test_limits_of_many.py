@@ -60,6 +60,28 @@ async def test_a_turn_that_asks_for_too_many_subagents_is_told_and_goes_on(
     assert "this one has started 2, and 2 more were asked for" in told
 
 
+async def test_a_batch_that_is_too_large_costs_the_turn_none_of_its_subagents(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    goals = [f"{number} " + "x" * 8000 for number in range(64)]  # twice, with their call: more than one message holds
+    main = [Reply([delegate(*goals)]), Reply([delegate("a", "b")]), Reply([Text("done")])]
+    model_server.rule = follow(main, lambda _: Reply([Text("ok")]))
+    settings = {"NETACLAW_OPENAI_BASE_URL": model_server.base_url, "NETACLAW_SUBAGENT_MAX_PER_TURN": "64"}
+    async with open_suite("in_process", **settings) as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        answer = await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="go"))
+        calls = await main_calls(suite, client, session_id)
+        rows = await suite.rows("subagent_session", "goal")
+
+    assert answer.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert "give less context, or fewer tasks" in calls[0].result.content
+    assert [call.state for call in calls] == [
+        ToolCallState.TOOL_CALL_STATE_FAILED,
+        ToolCallState.TOOL_CALL_STATE_COMPLETED,
+    ]
+    assert [row["goal"] for row in rows] == ["a", "b"]
+
+
 async def test_delegations_of_one_message_share_the_turns_places(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:

@@ -5,6 +5,7 @@ allow, and the idle limits of both doors. `make test-silence` takes them as they
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -16,7 +17,7 @@ import pytest
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ChatResponse
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ChatResponse, ExecuteChatRequest, ExecuteChatResponse
 from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw_cli import envoy
 from netaclaw_client import Client, SessionView, equal, run_turn
@@ -36,6 +37,7 @@ PING_S = 30 / SCALE
 WITHIN_S = SILENCE_S + MODEL_WAIT_S + 60
 
 Request = dict[str, object]
+EXECUTE = "/netaclaw.chat.v1.ChatService/ExecuteChat"
 
 
 @dataclass
@@ -158,29 +160,44 @@ async def turn(door: Door, session_id: str) -> AsyncGenerator[ChatEvent, None]:
                 yield event
 
 
+async def executed(door: Door, session_id: str) -> ExecuteChatResponse:
+    """One ExecuteChat call: not a byte of its answer comes before the turn's end, and only pings tell of its life."""
+    request = ExecuteChatRequest(session_id=session_id, content="go")
+    patient = dataclasses.replace(door, wait_s=WITHIN_S)
+    return ExecuteChatResponse.FromString(await patient.ask(EXECUTE, request.SerializeToString()))
+
+
 @pytest.mark.timeout(2 * WITHIN_S)
 async def test_a_silent_child_cuts_no_stream_and_who_is_cut_resumes(stage: Stage) -> None:
-    """C29: no cut at any door, no inner connection closed; a reader whose road is cut goes on from its last number."""
+    """C29: no cut at any door, no inner connection closed; a reader whose road is cut goes on from its last number, and
+    a call without a stream, which says nothing at all, has its answer."""
     suite = stage.suite
     gateway, *_, envoy_web = stage.doors
     async with suite.client() as client, AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         made = await client.agents.CreateAgent(CreateAgentRequest(agent=Agent(name="worker", shell_enabled=True)))
-        sessions = [await suite.new_session(client, agent_id=made.agent.agent_id) for _ in range(6)]
+        sessions = [await suite.new_session(client, agent_id=made.agent.agent_id) for _ in range(10)]
         whole = [Follower(door.name) for door in stage.doors]
         resuming = [Follower("cut before the gateway"), Follower("cut before envoy")]
         for reader, door, session_id in zip(whole, stage.doors, sessions[:4], strict=True):
             tasks.create_task(reader.read(turn(door, session_id)))
+        asked = [
+            tasks.create_task(executed(door, session_id))
+            for door, session_id in zip(stage.doors, sessions[6:], strict=True)
+        ]
         roads = [await stack.enter_async_context(Proxy(door.address)) for door in (gateway, envoy_web)]
-        for reader, road, session_id in zip(resuming, roads, sessions[4:], strict=True):
+        for reader, road, session_id in zip(resuming, roads, sessions[4:6], strict=True):
             through = await stack.enter_async_context(Client(road.address))
             tasks.create_task(reader.read(run_turn(through, ChatRequest(session_id=session_id, content="go"))))
         for reader in (*whole, *resuming):
             await reader.until(reader.child_works)
         await stage.silence(whole, roads)
+        assert not any(each.done() for each in asked)
         stage.release()
 
+    for each, door in zip(asked, stage.doors, strict=True):
+        assert "it is there" in each.result().final_content, door.name
     async with suite.client() as client:
-        for reader, session_id in zip((*whole, *resuming), sessions, strict=True):
+        for reader, session_id in zip((*whole, *resuming), sessions[:6], strict=True):
             check(reader, await client.load(session_id))
 
 

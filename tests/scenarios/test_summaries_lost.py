@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from netaclaw.chat.v1.chat_service_pb2 import CompactRequest
+from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, CompactRequest
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.session_command_service_pb2 import SwitchLeafRequest
 from netaclaw.session.v1.session_service_pb2 import GetSessionRequest, GetUsageRequest
@@ -42,12 +42,17 @@ async def test_a_compaction_by_hand_that_fails_is_counted(open_suite: OpenSuite,
     assert last.final_content == "answer"
 
 
-@pytest.mark.parametrize("how", ["fails", "is cancelled"])
+@pytest.mark.parametrize("how", ["fails", "is left", "is stopped", "is stopped elsewhere"])
 async def test_a_branch_whose_summary_comes_to_nothing_is_not_left(
-    how: str, open_suite: OpenSuite, model_server: FakeOpenAI
+    how: str, pair_of: OpenPair, model_server: FakeOpenAI
 ) -> None:
-    provider = Provider(summaries=[[Text(" ")] if how == "fails" else [Wait(asyncio.Event())]])
-    async with talking(open_suite, model_server, provider) as (_, client, session_id):
+    provider = model_server.rule = Provider(summaries=[[Text(" ")] if how == "fails" else [Wait(asyncio.Event())]])
+    async with (
+        pair_of(NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair,
+        pair.one.client() as client,
+        pair.two.client() as other,
+    ):
+        session_id = await pair.one.suite.new_session(client)
         first = await say(client, session_id, "one")
         second = await say(client, session_id, "two")
         request = SwitchLeafRequest(
@@ -59,7 +64,12 @@ async def test_a_branch_whose_summary_comes_to_nothing_is_not_left(
             switching = client.commands.SwitchLeaf(request)
             async with asyncio.timeout(10):
                 await provider.asking.wait()
-            switching.cancel()
+            if how == "is left":
+                switching.cancel()
+            else:
+                stopper = client if how == "is stopped" else other
+                await stopper.chat.CancelTurn(CancelTurnRequest(session_id=session_id))
+                assert await refused(switching) == Reason.REASON_NOT_COMPACTED
         last = await say(client, session_id, "three")  # waits until the command is over
         session = (await client.sessions.GetSession(GetSessionRequest(session_id=session_id))).session
         path = [entry.entry_id for entry in await path_of(client, session_id)]

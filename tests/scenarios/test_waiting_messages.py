@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
+from typing import Any
 
 import grpc
 import pytest
@@ -15,8 +17,15 @@ from netaclaw.chat.v1.chat_service_pb2 import (
     WhenBusy,
 )
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
+from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
+from netaclaw_chassis.errors import NetaclawError
+from netaclaw_client import run_turn
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
+from netaclaw_orchestrator import journal, sessions
+from netaclaw_store import journal_service
+from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.reading import chat, of_kind, until
 from tests.scenarios.suites import OpenSuite
@@ -178,3 +187,92 @@ async def test_a_message_to_an_ended_child_is_missed(open_suite: OpenSuite) -> N
         last = (await suite.events(session_id))[-1]
     assert steered.state == ReceiptState.RECEIPT_STATE_MISSED
     assert (last.task_id, last.steer_receipt.request_id, last.steer_receipt.state) == (task_id, "h", steered.state)
+
+
+async def test_a_queued_message_outlives_a_store_that_is_away_for_long(
+    open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = model_server.rule = Gate()
+    asked = 0
+
+    async def away(database: Any, request: BeginTurnRequest) -> BeginTurnResponse:
+        nonlocal asked
+        if request.from_queue:
+            asked += 1
+            if asked <= 5:
+                raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the database cannot be reached")
+        return await begin_turn(database, request)
+
+    monkeypatch.setattr(journal, "RETRY_DELAYS_S", (0.01,))  # it is given up soon
+    monkeypatch.setattr(sessions, "QUEUE_RETRY_S", 0.01)
+    monkeypatch.setattr(journal_service, "begin_turn", away)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url, NETACLAW_LOG_LEVEL="ERROR") as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        await gate.asked.wait()
+        events = chat(
+            client, ChatRequest(session_id=session_id, content="second", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+        )
+        await until(events, "message_receipt")
+        gate.open.set()
+        await first
+        async with asyncio.timeout(10):
+            (done,) = of_kind(await until(events, "done"), "done")
+    assert done.done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    assert asked == 6
+
+
+async def test_messages_sent_at_once_by_clients_that_are_behind_all_have_their_turns(open_suite: OpenSuite) -> None:
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+
+        async def say(content: str) -> list[ChatEvent]:
+            request = ChatRequest(session_id=session_id, content=content, when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+            async with asyncio.timeout(20), aclosing(run_turn(client, request)) as events:
+                return [event async for event in events]
+
+        told = await asyncio.gather(*(say(f"hello {n}") for n in range(3)))
+        asked = {
+            entry.turn_id: entry.user.text
+            for page in await suite.tree(client, session_id)
+            for entry in page.entries
+            if entry.HasField("user")
+        }
+    assert [asked[events[-1].turn_id] for events in told] == ["hello 0", "hello 1", "hello 2"]
+    assert all(events[-1].HasField("done") for events in told)
+    for events in told:
+        durable = [event.seq for event in events if event.seq]
+        assert durable == list(range(1, len(durable) + 1))
+
+
+async def test_a_message_that_is_queued_behind_a_turn_whose_beginning_is_not_known_yet_is_begun(
+    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, second_queued = asyncio.Event(), asyncio.Event()
+
+    async def held(database: Any, request: BeginTurnRequest) -> BeginTurnResponse:
+        response = await begin_turn(database, request)
+        if request.content == "hello first":  # its commit is known to the store alone until the second is queued
+            committed.set()
+            await second_queued.wait()
+        return response
+
+    monkeypatch.setattr(journal_service, "begin_turn", held)
+    async with open_suite("in_process") as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(
+            until(chat(client, ChatRequest(session_id=session_id, content="hello first")), "done")
+        )
+        await committed.wait()
+        request = ChatRequest(session_id=session_id, content="hello second", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+        second = asyncio.create_task(until(chat(client, request), "done"))
+        async with asyncio.timeout(10):
+            while not await suite.rows("queued_message", "message_no"):
+                await asyncio.wait([second], timeout=0.05)
+            await asyncio.wait([second], timeout=0.2)  # its answer reaches the orchestrator
+            second_queued.set()
+            await first
+            assert of_kind(await second, "done")[0].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import grpc
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, WatchRequest, WatchTarget
-from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState
 from netaclaw.session.v1.entry_pb2 import EntryKind
 from netaclaw_client.client import Client
 from netaclaw_client.retry import Backoff, is_cut
@@ -62,14 +62,14 @@ async def run_turn(
     """Send a message and yield its session's events after a seq, until its turn's `done` or `error`.
 
     Survives cuts: before the first event the same request is sent again under one request_id, so that it starts one
-    turn; after it, the session is followed from the last seq.
+    turn; after it, or once the message is known to wait, the session is followed from the last seq.
     """
     backoff = backoff or Backoff()
-    turn = _Turn(after_seq)
     sent = ChatRequest()
     sent.CopyFrom(request)
     sent.request_id = sent.request_id or str(uuid.uuid4())
-    while not turn.turn_id:
+    turn = _Turn(after_seq, sent.request_id)
+    while not turn.turn_id and not turn.waits:
         try:
             async with aclosing(_chat(client, sent, turn)) as events:
                 async for event in events:
@@ -87,6 +87,7 @@ async def run_turn(
         await backoff.pause()
     async with aclosing(follow(client, turn.session_id, turn.last, backoff=backoff)) as events:
         async for event in events:
+            turn.note(event)
             yield event
             if turn.ended_by(event):
                 return
@@ -108,16 +109,28 @@ class _Turn:
     """What is known of a message that was sent."""
 
     last: int
+    request_id: str
     session_id: str = ""
     turn_id: str = ""
+    waits: bool = False
+    """Whether it is queued: then its receipts say which turn takes it."""
 
     def note(self, event: ChatEvent) -> None:
-        """A turn is named by its user entry; receipts before it belong to the turn that was running."""
+        """A turn is named by its user entry, or by the receipt of a message that waited for it."""
         self.session_id = event.session_id or self.session_id
-        if not self.turn_id and event.session_entry_added.entry.kind == EntryKind.ENTRY_KIND_USER:
+        receipt = event.message_receipt
+        if receipt.request_id == self.request_id:
+            self.waits = True
+            if receipt.state == ReceiptState.RECEIPT_STATE_TAKEN:
+                self.turn_id = event.turn_id
+        elif not self.turn_id and not self.waits and event.session_entry_added.entry.kind == EntryKind.ENTRY_KIND_USER:
             self.turn_id = event.turn_id
 
     def ended_by(self, event: ChatEvent) -> bool:
+        """Whether the turn ends with it, or will not begin: the message was taken back."""
+        receipt = event.message_receipt
+        if receipt.request_id == self.request_id and receipt.state == ReceiptState.RECEIPT_STATE_RETRACTED:
+            return True
         return bool(self.turn_id) and event.turn_id == self.turn_id and event.WhichOneof("event") in _ENDS
 
 

@@ -24,6 +24,7 @@ from netaclaw_chassis.link import check_exposure, load
 from netaclaw_chassis.server import GrpcServer, PortInUse, Servicer
 from netaclaw_orchestrator.admission import Admission, Limits
 from netaclaw_orchestrator.branch_summary import BranchSummaries
+from netaclaw_orchestrator.cancelling import TurnCancels
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.checkpoints import Checkpoints
 from netaclaw_orchestrator.commands import SessionCommandServicer
@@ -42,6 +43,7 @@ from netaclaw_orchestrator.service import ChatServicer
 from netaclaw_orchestrator.session_list import SessionList
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.settings import Settings
+from netaclaw_orchestrator.side_work import SideWork
 from netaclaw_orchestrator.standing_approvals import QuestionReader
 from netaclaw_orchestrator.tools import ToolServicer
 from netaclaw_orchestrator.tree_reader import TreeReader
@@ -92,10 +94,13 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         watcher = Watcher(journal, sessions, owners, session_list, heartbeat_s=settings.heartbeat_s)
         agents = AgentServiceStub(public)
         summaries = BranchSummaries(journal, agents, models, sessions, contents)
+        side_work = SideWork()
         commands = SessionCommandServicer(
-            instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries
+            instance_id, journal, reads, sessions=sessions, owners=owners, summaries=summaries, side_work=side_work
         )
-        compactions = Compactions(journal, reads, models, sessions=sessions, commands=commands, summaries=summaries)
+        compactions = Compactions(
+            journal, reads, models, sessions=sessions, commands=commands, summaries=summaries, side_work=side_work
+        )
         turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
         limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
         admission = await stack.enter_async_context(Admission(IdentityServiceStub(internal), sessions, limits))
@@ -109,6 +114,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             delegations=delegations,
             questions=questions,
             admission=admission,
+            cancels=TurnCancels(sessions, owners, side_work),
         )
         tools = ToolServicer(agents, models, delegation)
         servicers = _servicers(chat, commands, tools, ModelServicer(models))
@@ -120,7 +126,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         await instance.start(settings.start_timeout_s)
         stack.push_async_callback(instance.close)
         stack.push_async_callback(sessions.close)
-        stack.push_async_callback(compactions.close)
+        stack.push_async_callback(side_work.close)
 
         def noticed(notice: Notice) -> None:
             sessions.noticed(notice)
@@ -128,8 +134,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
             session_list.noticed(notice)
 
         interval_s = instance.lease_s / CLAIMS_PER_LEASE
-        tree = TreeReader(journal, reads, delegations)
-        recovery = Recovery(instance_id, journal, sessions, tree, interval_s=interval_s)
+        recovery = Recovery(instance_id, journal, sessions, TreeReader(journal, delegations), interval_s=interval_s)
         for task in (
             NoticeReader(journal, instance_id, noticed),
             Checkpoints(journal, sessions.owned),

@@ -14,12 +14,14 @@ from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome, BeginTurnRequest, BeginTurnResponse
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.beginning import ask_to_begin
+from netaclaw_orchestrator.beginning import Beginning, ask_to_begin, begin_request
 from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall
-from netaclaw_orchestrator.sessions import Sessions, begin_request
-from netaclaw_orchestrator.turn import Waiting
+from netaclaw_orchestrator.publisher import Subscription
+from netaclaw_orchestrator.sessions import Sessions
+from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.validation import check_chat
+from netaclaw_orchestrator.waiting import Waiting
 from netaclaw_orchestrator.watch import Watcher, heartbeat
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -49,13 +51,15 @@ class ChatTurns:
         self,
         request: ChatRequest | ExecuteChatRequest,
         owner_id: str,
-        meanwhile: Callable[[], Awaitable[None]] | None = None,
+        beginning: Beginning,
+        meanwhile: Callable[[], Awaitable[None]],
     ) -> AsyncIterator[list[ChatEvent]]:
         """Batches of the turn's events, the last one ending with `done` or `error`.
 
-        `meanwhile` is done while the store begins the turn, and is over before the first batch, which comes after the
-        commit that begins the turn. Closing the iterator cancels nothing. Raises NetaclawError before the first batch
-        when the turn cannot begin, and SLOW_READER later.
+        `beginning` is over before the first batch, unless the turn cannot begin. `meanwhile` is done while the store
+        begins the turn, and is over before the first batch, which comes after the commit that begins the turn. Closing
+        the iterator cancels nothing. Raises NetaclawError before the first batch when the turn cannot begin, and
+        SLOW_READER later.
         """
         check_chat(request)
         begin = begin_request(
@@ -72,26 +76,33 @@ class ChatTurns:
             request_id=request.request_id,
             when_busy=request.when_busy or WhenBusy.WHEN_BUSY_REJECT,
         )
+        beginning.becomes(begin.session_id, begin.turn_id)
         await self._sessions.quiet(request.session_id)
         if request.session_id and not (request.leaf_entry_id or request.from_root):
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:
             begin.request_id = new_id()  # receipts name the message
-        begun, early = await self._begun(owner_id, begin, meanwhile)
+        begun, early = await self._begun(owner_id, begin, beginning, meanwhile)
         session_id = begun.session.session_id
         if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
             waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
-            await self._sessions.enqueue(owner_id, begun, waiting)
+            await self._sessions.enqueue(owner_id, begun, waiting, beginning)
             events = self._queued(owner_id, session_id, begin.request_id, begun.turn_start_seq)
         elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
+            beginning.over()
             events = self._joined(owner_id, session_id, begun.turn_id, begun.turn_start_seq)
         else:
-            events = self._started(owner_id, begun, begin, early)
+            turn, subscription = await self._sessions.begin(owner_id, begun, begin, beginning, early)
+            events = self._started(owner_id, session_id, turn, subscription)
         async for batch in events:
             yield batch
 
     async def _begun(
-        self, owner_id: str, begin: BeginTurnRequest, meanwhile: Callable[[], Awaitable[None]] | None
+        self,
+        owner_id: str,
+        begin: BeginTurnRequest,
+        beginning: Beginning,
+        meanwhile: Callable[[], Awaitable[None]],
     ) -> tuple[BeginTurnResponse, EarlyCall | None]:
         """The store's answer, and the model call that was made meanwhile; dropped when no turn begins."""
         asked = ask_to_begin(self._journal, begin)
@@ -99,22 +110,19 @@ class ChatTurns:
         try:
             await asyncio.sleep(0)  # the request leaves in this step, before the model's is made: it takes the longest
             early = self._sessions.call_early(owner_id, begin)
-            if meanwhile is not None:
-                await meanwhile()
+            await meanwhile()
             answer = await asyncio.shield(asked)
             return answer, early
         finally:
             if answer is None and not (asked.done() and asked.exception()):  # the client has gone, its turn begins
-                self._sessions.begin_alone(owner_id, begin, asked)
+                self._sessions.begin_alone(owner_id, begin, asked, beginning)
             if early is not None and (answer is None or answer.outcome != BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED):
                 await early.drop()
 
     async def _started(
-        self, owner_id: str, begun: BeginTurnResponse, begin: BeginTurnRequest, early: EarlyCall | None
+        self, owner_id: str, session_id: str, turn: Turn, subscription: Subscription
     ) -> AsyncIterator[list[ChatEvent]]:
-        session_id = begun.session.session_id
         publisher = self._sessions.publisher(session_id, owner_id)
-        turn, subscription = await self._sessions.begin(owner_id, begun, begin, early)
         try:
             await asyncio.sleep(0)  # the turn takes its first step: text of an early call travels with the first events
             async for batch in subscription.batches(self._watcher.heartbeat_s):
@@ -125,11 +133,17 @@ class ChatTurns:
             self._sessions.unsubscribe(session_id, subscription)
         raise NetaclawError(Reason.REASON_SHUTTING_DOWN, "the stream was closed here; watch again from the last seq")
 
-    async def answer(self, request: ExecuteChatRequest, owner_id: str) -> ExecuteChatResponse:
-        """The turn without a stream: what its events add up to."""
+    async def answer(
+        self,
+        request: ExecuteChatRequest,
+        owner_id: str,
+        beginning: Beginning,
+        meanwhile: Callable[[], Awaitable[None]],
+    ) -> ExecuteChatResponse:
+        """The turn without a stream: what its events add up to. `beginning` and `meanwhile` as there."""
         response = ExecuteChatResponse(session_id=request.session_id, outcome=TurnOutcome.TURN_OUTCOME_CANCELLED)
         entries: dict[str, Entry] = {}
-        async for batch in self.execute_chat(request, owner_id):
+        async for batch in self.execute_chat(request, owner_id, beginning, meanwhile):
             for event in batch:
                 fold(response, entries, event)
         last = entries.get(response.assistant_entry_id)

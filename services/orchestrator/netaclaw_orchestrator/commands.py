@@ -11,6 +11,7 @@ import grpc
 from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import session_command_service_pb2 as pb
+from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceServicer
 from netaclaw.session.v1.session_service_pb2 import GetSessionRequest, GetSessionTreeRequest
 from netaclaw.store.v1 import journal_service_pb2 as journal_pb
@@ -21,6 +22,8 @@ from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.journal import translated
 from netaclaw_orchestrator.owners import Owners, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
+from netaclaw_orchestrator.side_work import SideWork
+from netaclaw_orchestrator.summary_call import Summary
 from netaclaw_orchestrator.validation import check_id, check_instructions, require_ids
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -46,6 +49,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         sessions: Sessions,
         owners: Owners,
         summaries: BranchSummaries,
+        side_work: SideWork,
     ) -> None:
         self._instance_id = instance_id
         self._journal = journal
@@ -53,6 +57,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         self._sessions = sessions
         self._owners = owners
         self._summaries = summaries
+        self._side_work = side_work
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         wrong = Violations()
@@ -119,9 +124,29 @@ class SessionCommandServicer(SessionCommandServiceServicer):
             session = (await self._reads.GetSession(reading, metadata=calls.outgoing(owner_id))).session
         summary = None
         if request.summarize:
-            summary = await self._summaries.summarize(
-                owner_id, session, generation, request.leaf_entry_id, request.instructions
+            work = self._summaries.summarize(owner_id, session, generation, request.leaf_entry_id, request.instructions)
+            summary = await self._side_work.run(
+                owner_id, request.session_id, "the summary", work, ends_with_caller=True
             )
+        moving = asyncio.create_task(self._move_leaf(request, owner_id, session, generation, summary))
+        try:
+            await asyncio.shield(moving)
+        except asyncio.CancelledError:  # the caller has gone; the leaf moves with its summary, or not at all
+            await asyncio.wait([moving])
+            raise
+        with translated():
+            tree = GetSessionTreeRequest(session_id=request.session_id)
+            page = await self._reads.GetSessionTree(tree, metadata=calls.outgoing(owner_id))
+        return pb.SwitchLeafResponse(session=page.session, entries=page.entries, next_page_token=page.next_page_token)
+
+    async def _move_leaf(
+        self,
+        request: pb.SwitchLeafRequest,
+        owner_id: str,
+        session: Session,
+        generation: int,
+        summary: Summary | None,
+    ) -> None:
         with translated():
             asked = journal_pb.SwitchLeafRequest(
                 owner_id=owner_id,
@@ -134,10 +159,6 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         self._publish(request.session_id, done.events)
         if summary is not None:
             await self._summaries.write(owner_id, session, generation, request.leaf_entry_id, summary)
-        with translated():
-            tree = GetSessionTreeRequest(session_id=request.session_id)
-            page = await self._reads.GetSessionTree(tree, metadata=calls.outgoing(owner_id))
-        return pb.SwitchLeafResponse(session=page.session, entries=page.entries, next_page_token=page.next_page_token)
 
     async def ForkSession(self, request: pb.ForkSessionRequest, context: Context) -> pb.ForkSessionResponse:
         wrong = Violations()

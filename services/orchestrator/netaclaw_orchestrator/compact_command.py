@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -19,9 +18,10 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.branch_summary import BranchSummaries
 from netaclaw_orchestrator.commands import SessionCommandServicer
-from netaclaw_orchestrator.compaction import CANCELLED, NotCompacted, Wish, announced, done_event
+from netaclaw_orchestrator.compaction import NotCompacted, Wish, announced, done_event
 from netaclaw_orchestrator.journal import JournalWriter, translated
 from netaclaw_orchestrator.sessions import Sessions
+from netaclaw_orchestrator.side_work import SideWork
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
@@ -40,6 +40,7 @@ class Compactions:
         sessions: Sessions,
         commands: SessionCommandServicer,
         summaries: BranchSummaries,
+        side_work: SideWork,
     ) -> None:
         self._journal = journal
         self._reads = reads
@@ -47,42 +48,15 @@ class Compactions:
         self._sessions = sessions
         self._commands = commands
         self._summaries = summaries
-        self._running: dict[asyncio.Task[Entry], tuple[str, str]] = {}
-        """The session and its owner, of each."""
+        self._side_work = side_work
 
     async def compact(self, owner_id: str, session_id: str, instructions: str) -> Entry:
         """Compact the path and answer the new entry, once it is written.
 
         Raises NetaclawError: TURN_RUNNING, OWNED_ELSEWHERE, SESSION_NOT_FOUND, NOT_COMPACTED, or the model's reason.
         """
-        task = asyncio.create_task(self._run(owner_id, session_id, Wish(instructions)))
-        self._running[task] = (session_id, owner_id)
-        task.add_done_callback(self._ended)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise  # the caller has gone, the work goes on
-            raise NetaclawError(Reason.REASON_NOT_COMPACTED, CANCELLED) from None
-
-    async def cancel(self, session_id: str, owner_id: str) -> None:
-        """Cancel the session's compactions, if there are any; returns when they have ended."""
-        await self._cancel([task for task, of in self._running.items() if of == (session_id, owner_id)])
-
-    async def close(self) -> None:
-        """Cancel what runs."""
-        await self._cancel(list(self._running))
-
-    async def _cancel(self, tasks: list[asyncio.Task[Entry]]) -> None:
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    def _ended(self, task: asyncio.Task[Entry]) -> None:
-        self._running.pop(task)
-        if not task.cancelled():
-            task.exception()  # a caller that has gone will not look
+        work = self._run(owner_id, session_id, Wish(instructions))
+        return await self._side_work.run(owner_id, session_id, "the compaction", work)
 
     async def _run(self, owner_id: str, session_id: str, wish: Wish) -> Entry:
         async with self._sessions.alone(session_id):

@@ -30,15 +30,15 @@ class Fetcher:
 
     def __init__(self, journal: JournalServiceAsyncStub) -> None:
         self._journal = journal
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[Publisher, asyncio.Task[None]] = {}
+        self._again: set[Publisher] = set()
 
     def fetch(self, publisher: Publisher, owner_id: str, session_id: str) -> None:
         """Publish what was committed after the publisher's seq, soon."""
-        if session_id in self._running:
-            return  # what it misses is held back or noticed again
-        task = asyncio.create_task(self._fetch(publisher, owner_id, session_id))
-        self._running[session_id] = task
-        task.add_done_callback(lambda _: self._running.pop(session_id, None))
+        if publisher in self._running:
+            self._again.add(publisher)  # what is being read may have been committed before
+            return
+        self._running[publisher] = asyncio.create_task(self._fetch(publisher, owner_id, session_id))
 
     async def close(self) -> None:
         for task in list(self._running.values()):
@@ -47,13 +47,19 @@ class Fetcher:
             await asyncio.wait(list(self._running.values()))
 
     async def _fetch(self, publisher: Publisher, owner_id: str, session_id: str) -> None:
-        request = ReadEventsRequest(owner_id=owner_id, session_id=session_id, after_seq=publisher.seq)
         try:
-            async for page in read_events(self._journal, request):
-                publisher.durable(page.events)
+            while True:
+                self._again.discard(publisher)
+                request = ReadEventsRequest(owner_id=owner_id, session_id=session_id, after_seq=publisher.seq)
+                async for page in read_events(self._journal, request):
+                    publisher.durable(page.events)
+                if publisher not in self._again:
+                    return
         except NetaclawError as error:
             log.info("events not fetched", extra={"session_id": session_id, "reason": error.reason_name})
-            publisher.close()  # its readers watch again and meet the same error, or a better time
+            publisher.send_away()  # its readers watch again and meet the same error, or a better time
+        finally:
+            self._running.pop(publisher)
 
 
 class NoticeReader(Background):

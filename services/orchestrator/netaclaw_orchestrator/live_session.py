@@ -38,8 +38,9 @@ from netaclaw_orchestrator.questions import Patience, Questions
 from netaclaw_orchestrator.standing_approvals import QuestionReader, StandingApprovals
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_orchestrator.tree_reader import TreeReader
-from netaclaw_orchestrator.turn import Turn, Waiting
+from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.turn_context import TurnContext
+from netaclaw_orchestrator.waiting import Waiting
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
@@ -123,7 +124,9 @@ class LiveSession:
         if path and path[-1].HasField("assistant") and path[-1].turn_id == claimed.turn_id:
             anchor = AnchorEntry(path.pop())
         calls = anchor.open_calls if anchor is not None else set()
-        batches = await reads.batches(self.owner_id, self.session_id, claimed.turn_id, calls) if calls else {}
+        batches = (
+            await reads.batches(self.owner_id, self.session_id, anchor.entry_id, calls) if anchor and calls else {}
+        )
         asked = await self._questions_of(claimed.turn_id) if calls else []
         context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches, asked=asked)
         turn = Turn(context, path, anchor)

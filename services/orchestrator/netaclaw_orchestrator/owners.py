@@ -10,7 +10,7 @@ import grpc
 from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.session_command_service_pb2_grpc import SessionCommandServiceStub
-from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest
+from netaclaw.store.v1.journal_service_pb2 import GetOwnerRequest, GetOwnerResponse
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_orchestrator.journal import translated
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
     from netaclaw_orchestrator.sessions import Sessions
 
 FORWARDED = ("netaclaw-forwarded", "1")
+CANCELLED = ("netaclaw-cancelled", "1")
 MAX_CHANNELS = 64
 
 
@@ -58,10 +59,16 @@ class Owners:
         """Where `elsewhere` is reached; empty when there is no other owner. Raises as it does."""
         if self._sessions.get(session_id, owner_id) is not None:
             return ""
+        return (await self.look_up(session_id, owner_id)).address
+
+    async def look_up(self, session_id: str, owner_id: str) -> GetOwnerResponse:
+        """What the store says; the address is empty when this instance is the owner. Raises as `elsewhere` does."""
+        request = GetOwnerRequest(owner_id=owner_id, session_id=session_id, instance_id=self._instance_id)
         with translated():
-            request = GetOwnerRequest(owner_id=owner_id, session_id=session_id)
             found = await self._journal.GetOwner(request, metadata=calls.outgoing(owner_id))
-        return "" if found.instance_id == self._instance_id else found.address
+        if found.instance_id == self._instance_id:
+            found.address = ""
+        return found
 
     def at(self, address: str) -> ChatServiceAsyncStub:
         """A stub of the instance at host:port."""
@@ -96,6 +103,11 @@ def forwarded(context: grpc.aio.ServicerContext[object, object]) -> bool:
     return FORWARDED in tuple(context.invocation_metadata() or ())
 
 
-def onward(owner_id: str) -> tuple[tuple[str, str], ...]:
+def cancelled(context: grpc.aio.ServicerContext[object, object]) -> bool:
+    """Whether the turn that a passed on message begins was cancelled on the way."""
+    return forwarded(context) and CANCELLED in tuple(context.invocation_metadata() or ())
+
+
+def onward(owner_id: str, *, cancelled: bool = False) -> tuple[tuple[str, str], ...]:
     """Metadata of a call that is passed on."""
-    return (*calls.outgoing(owner_id), FORWARDED)
+    return (*calls.outgoing(owner_id), FORWARDED, *((CANCELLED,) if cancelled else ()))

@@ -293,18 +293,22 @@ class Publisher:
             for subscription in self._subscriptions:
                 subscription.put(measured)
 
-    def close(self) -> None:
-        """Flush and end every subscription."""
+    def send_away(self) -> None:
+        """Flush and end every subscription; others may come."""
         self.flush()
+        for subscription in self._subscriptions:
+            subscription.close()
+        self._subscriptions.clear()
+
+    def close(self) -> None:
+        """Flush and end every subscription, for good."""
         self._closed = True
         self._pace.set_streaming(self, False)
         for timer in (self._timer, self._gap_timer):
             if timer is not None:
                 timer.cancel()
         self._timer = self._gap_timer = None
-        for subscription in self._subscriptions:
-            subscription.close()
-        self._subscriptions.clear()
+        self.send_away()
 
     def _publish(self, event: ChatEvent) -> None:
         self._known = True

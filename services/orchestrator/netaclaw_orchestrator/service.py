@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -17,13 +18,15 @@ from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import NetaclawError, Violations
 from netaclaw_orchestrator.admission import Admission
+from netaclaw_orchestrator.beginning import Beginning
+from netaclaw_orchestrator.cancelling import TurnCancels
 from netaclaw_orchestrator.chat import ChatTurns
 from netaclaw_orchestrator.commands import SessionCommandServicer
 from netaclaw_orchestrator.compact_command import Compactions
 from netaclaw_orchestrator.delegation.outcome import ENDED
 from netaclaw_orchestrator.delegation.reading import DelegationReader
 from netaclaw_orchestrator.journal import translated
-from netaclaw_orchestrator.owners import Owners, forwarded, named_owner, onward
+from netaclaw_orchestrator.owners import Owners, cancelled, forwarded, named_owner, onward
 from netaclaw_orchestrator.sessions import Sessions
 from netaclaw_orchestrator.standing_approvals import QuestionReader
 from netaclaw_orchestrator.validation import (
@@ -58,7 +61,9 @@ class ChatServicer(ChatServiceServicer):
         delegations: DelegationReader,
         questions: QuestionReader,
         admission: Admission,
+        cancels: TurnCancels,
     ) -> None:
+        self._cancels = cancels
         self._admission = admission
         self._turns = turns
         self._sessions = sessions
@@ -72,29 +77,33 @@ class ChatServicer(ChatServiceServicer):
     async def Chat(self, request: pb.ChatRequest, context: Context) -> AsyncIterator[pb.ChatResponse]:
         owner_id = calls.owner_id()
 
-        async def send_headers() -> None:  # readers on the way take them in before the first events come
-            await context.send_initial_metadata(())
-
-        with self._admission.stream():
+        with self._admission.stream(), self._beginning(request.session_id, context) as beginning:
             self._admission.turn(owner_id, request.session_id)
             try:
-                async for events in self._turns.execute_chat(request, owner_id, send_headers):
+                async for events in self._turns.execute_chat(request, owner_id, beginning, _headers(context)):
                     yield pb.ChatResponse(events=events)
             except NetaclawError as error:
                 owner = self._owners.at(named_owner(error, context))
                 with translated():
-                    async for response in owner.Chat(request, metadata=onward(owner_id)):
+                    call = owner.Chat(request, metadata=onward(owner_id, cancelled=beginning.cancelled))
+                    await call.initial_metadata()
+                    beginning.over()  # the owner knows of it
+                    async for response in call:
                         yield response
 
     async def ExecuteChat(self, request: pb.ExecuteChatRequest, context: Context) -> pb.ExecuteChatResponse:
         owner_id = calls.owner_id()
         self._admission.turn(owner_id, request.session_id)
-        try:
-            return await self._turns.answer(request, owner_id)
-        except NetaclawError as error:
-            owner = self._owners.at(named_owner(error, context))
-            with translated():
-                return await owner.ExecuteChat(request, metadata=onward(owner_id))
+        with self._beginning(request.session_id, context) as beginning:
+            try:
+                return await self._turns.answer(request, owner_id, beginning, _headers(context))
+            except NetaclawError as error:
+                owner = self._owners.at(named_owner(error, context))
+                with translated():
+                    call = owner.ExecuteChat(request, metadata=onward(owner_id, cancelled=beginning.cancelled))
+                    await call.initial_metadata()
+                    beginning.over()  # the owner knows of it
+                    return await call
 
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:
         check_watch(request)
@@ -109,18 +118,8 @@ class ChatServicer(ChatServiceServicer):
 
     async def CancelTurn(self, request: pb.CancelTurnRequest, context: Context) -> pb.CancelTurnResponse:
         require_ids(session_id=request.session_id)
-        owner = await self._other_owner(request.session_id, context)
-        if owner is not None:
-            with translated():
-                return await owner.CancelTurn(request, metadata=onward(calls.owner_id()))
-        live = self._sessions.get(request.session_id, calls.owner_id())
-        turn = live.turn if live is not None else None
-        response = pb.CancelTurnResponse()
-        if turn is not None and not turn.ended.is_set() and request.turn_id in ("", turn.turn_id):
-            await turn.cancel()
-            response.turn_id = turn.turn_id
-        if not request.turn_id:
-            await self._compactions.cancel(request.session_id, calls.owner_id())
+        turn_id = await self._cancels.cancel(request, calls.owner_id(), passed_on=forwarded(context))
+        response = pb.CancelTurnResponse(turn_id=turn_id)
         response.gone_time.GetCurrentTime()
         return response
 
@@ -220,6 +219,23 @@ class ChatServicer(ChatServiceServicer):
             metadata={"service": "orchestrator"},
         )
 
+    @contextmanager
+    def _beginning(self, session_id: str, context: Context) -> Iterator[Beginning]:
+        """A message that came in."""
+        with self._sessions.beginnings.of(calls.owner_id(), session_id) as beginning:
+            beginning.cancelled = cancelled(context)
+            yield beginning
+
     async def _other_owner(self, session_id: str, context: Context) -> ChatServiceAsyncStub | None:
         """The instance to pass the call on to, if another one owns the session."""
         return None if forwarded(context) else await self._owners.elsewhere(session_id, calls.owner_id())
+
+
+def _headers(context: Context) -> Callable[[], Awaitable[None]]:
+    """Sends the answer's headers before there is an answer: readers on the way take them in, and whoever has passed the
+    call on learns that it is known here."""
+
+    async def send() -> None:
+        await context.send_initial_metadata(())
+
+    return send

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
+
+import grpc
 
 from netaclaw.agent.v1.agent_pb2 import ThinkingLevel
 from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
@@ -27,20 +29,19 @@ from netaclaw_agent.model import ModelError
 from netaclaw_agent.tokens import message_tokens
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.beginning import ask_to_begin
+from netaclaw_orchestrator.beginning import Beginning, Beginnings, ask_to_begin, begin_request
 from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Pace, Publisher, Subscription
 from netaclaw_orchestrator.tree_reader import TreeReader
-from netaclaw_orchestrator.turn import Turn, Waiting
-
-if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    pass
+from netaclaw_orchestrator.turn import Turn
+from netaclaw_orchestrator.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
 
+QUEUE_RETRY_S = 1.0
 DEFAULT_WORKSPACE = "default"
 DEFAULT_AGENT = "assistant"
 """What the store gives to sessions that name neither."""
@@ -60,6 +61,7 @@ class Sessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing = False
+        self.beginnings = Beginnings()
         self.unheard = False
         """Whether turns may be leased to this instance that it does not know of."""
 
@@ -185,11 +187,13 @@ class Sessions:
         owner_id: str,
         begun: BeginTurnResponse,
         request: BeginTurnRequest,
+        beginning: Beginning,
         early: EarlyCall | None = None,
     ) -> tuple[Turn, Subscription]:
         """Start the turn that the store has begun, and read its events from the first one on.
 
-        When that fails or is cancelled, the turn is left to whoever claims it.
+        It is cancelled at once where that was asked for meanwhile. When beginning fails or is cancelled, the turn is
+        left to whoever claims it.
         """
         session_id = begun.session.session_id
         try:
@@ -201,19 +205,24 @@ class Sessions:
         except BaseException:
             self._spawn(self.leave(session_id, begun.generation))
             raise
-        self._follow(live, turn)
+        self._follow(live, turn, beginning)
         return turn, subscription
 
-    def begin_alone(self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse]) -> None:
+    def begin_alone(
+        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse], beginning: Beginning
+    ) -> None:
         """Go on with a message whose client has gone before the store had answered."""
-        self._spawn(self._begin_alone(owner_id, request, asked))
+        beginning.handed_on = True
+        self._spawn(self._begin_alone(owner_id, request, asked, beginning))
 
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> None:
         """Go on with the turn of a dead owner. Raises NetaclawError when the store cannot be read."""
-        live = await self._own(claimed.session.session_id, claimed.owner_id, claimed.generation)
-        live.publisher.start_at(claimed.session.seq)
-        turn = await live.take_over(claimed, reads)
-        self._follow(live, turn)
+        session_id = claimed.session.session_id
+        with self.beginnings.of(claimed.owner_id, session_id, claimed.turn_id) as beginning:
+            live = await self._own(session_id, claimed.owner_id, claimed.generation)
+            live.publisher.start_at(claimed.session.seq)
+            turn = await live.take_over(claimed, reads)
+            self._follow(live, turn, beginning)
 
     async def leave(self, session_id: str, generation: int) -> None:
         """Leave a turn that could not be gone on with here to whoever claims it next.
@@ -223,9 +232,12 @@ class Sessions:
         self.unheard = True
         await give_back_lease(self._services, session_id, generation)
 
-    async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting) -> None:
+    async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting, beginning: Beginning) -> None:
         """A message that the store has queued behind the running turn of an owned session."""
         session_id = begun.session.session_id
+        beginning.over()
+        if self.get(session_id, owner_id) is None:  # the turn may be known to the store alone, as yet
+            await self.beginnings.settled(owner_id, session_id)
         live = self.get(session_id, owner_id)
         if live is None:
             return  # its owner has just died: whoever takes the turn over finds the message in the queue
@@ -279,12 +291,12 @@ class Sessions:
             timer.cancel()
         self._idle.clear()
         owned, self._live = list(self._live.values()), {}
+        for live in owned:  # at once: what is taken over here meanwhile has a publisher of its own
+            self._publishers.pop(live.session_id, None)
         if owned:
             await asyncio.wait([asyncio.create_task(live.close(lost=lost)) for live in owned])
         for live in owned:
-            publisher = self._publishers.pop(live.session_id, None)
-            if publisher is not None:
-                publisher.close()
+            live.publisher.close()
 
     async def close(self) -> None:
         """Release everything and end every stream; readers are to watch again elsewhere."""
@@ -295,7 +307,10 @@ class Sessions:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _follow(self, live: LiveSession, turn: Turn) -> None:
+    def _follow(self, live: LiveSession, turn: Turn, beginning: Beginning) -> None:
+        if beginning.cancelled:
+            turn.interrupt_soon()
+        beginning.over()
         self._running[live.owner_id] += 1
         self._spawn(self._after(live, turn))
 
@@ -310,6 +325,7 @@ class Sessions:
         if turn.lost:  # another owner has the session
             self._live.pop(live.session_id)
             self._publishers.pop(live.session_id, None)
+            live.publisher.close()  # whoever still reads would wait for ever
             await live.close()
             return
         if live.waiting:
@@ -319,9 +335,20 @@ class Sessions:
             self._idle[live.session_id] = loop.call_later(self._services.idle_s, self._on_idle, live)
 
     async def _begin_waiting(self, live: LiveSession) -> None:
-        """Begin a turn with the message that has waited longest."""
-        if live.busy:
-            return
+        """Begin a turn with the message that has waited longest, however long the store is away: nobody else does."""
+        while not live.busy and not self._closing and self._live.get(live.session_id) is live:
+            try:
+                await self._begin_next(live)
+                return
+            except NetaclawError as error:
+                if error.reason == Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
+                    return
+                log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
+                if error.code is not grpc.StatusCode.UNAVAILABLE:
+                    return
+            await asyncio.sleep(QUEUE_RETRY_S)  # the pause between two rounds of tries
+
+    async def _begin_next(self, live: LiveSession) -> None:
         request = begin_request(
             new_id,
             instance_id=self._services.instance_id,
@@ -329,30 +356,28 @@ class Sessions:
             session_id=live.session_id,
             from_queue=True,
         )
-        try:
+        with self.beginnings.of(live.owner_id, live.session_id, request.turn_id) as beginning:
             begun = await ask_to_begin(self._services.journal, request)
-        except NetaclawError as error:
-            if error.reason != Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
-                log.warning("queue stuck", extra={"session_id": live.session_id, "reason": error.reason_name})
-            return
-        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
-            live.waiting.clear()
-            return
-        live.waiting.pop(begun.request_id, None)
-        if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
-            _, subscription = await self.begin(live.owner_id, begun, request)
-            self.unsubscribe(live.session_id, subscription)
+            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
+                live.waiting.clear()
+                return
+            live.waiting.pop(begun.request_id, None)
+            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
+                _, subscription = await self.begin(live.owner_id, begun, request, beginning)
+                self.unsubscribe(live.session_id, subscription)
 
     async def _begin_alone(
-        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse]
+        self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse], beginning: Beginning
     ) -> None:
         try:
-            begun = await asked
-            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
-                _, subscription = await self.begin(owner_id, begun, request)
-                self.unsubscribe(begun.session.session_id, subscription)
-            elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
-                await self.enqueue(owner_id, begun, Waiting(request.request_id, request.when_busy, request.content))
+            with self.beginnings.going_on(beginning):
+                begun = await asked
+                if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
+                    _, subscription = await self.begin(owner_id, begun, request, beginning)
+                    self.unsubscribe(begun.session.session_id, subscription)
+                elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_QUEUED:
+                    waiting = Waiting(request.request_id, request.when_busy, request.content)
+                    await self.enqueue(owner_id, begun, waiting, beginning)
         except NetaclawError as error:
             log.info("a message of a client that has gone", extra={"reason": error.reason_name})
 
@@ -374,13 +399,3 @@ class Sessions:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def begin_request(make: Callable[[], str], **fields: object) -> BeginTurnRequest:
-    """A BeginTurnRequest with fresh ids for the turn and its first two entries."""
-    return BeginTurnRequest(
-        turn_id=make(),
-        user_entry_id=make(),
-        assistant_entry_id=make(),
-        **fields,  # type: ignore[arg-type]  # fields of the message
-    )

@@ -274,7 +274,13 @@ class ToolCalls:
 
     async def _delegate(self, call: ToolCallPart) -> ToolResult:
         assert self._anchor is not None
-        return await (await self._batch(self._anchor, call)).run()
+        batch = await self._batch(self._anchor, call)
+        try:
+            return await batch.run()
+        except ToolError:  # refused as a whole
+            self._batches.remove(batch)
+            self._limits.give_back(batch.size)
+            raise
 
     async def _write_todos(self, call: ToolCallPart) -> ToolResult:
         """The list rests in the anchor: whoever stands on its path has it, and another branch has its own."""

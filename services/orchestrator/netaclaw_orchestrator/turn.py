@@ -10,9 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
-from netaclaw.chat.v1.chat_service_pb2 import WhenBusy
 from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, ThinkingDone, TokenUpdate, TurnOutcome
 from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, Part, ToolCallPart, UserBody
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
@@ -33,21 +31,14 @@ from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.answer import AnswerStream
+from netaclaw_orchestrator.compaction import CUT_CALL
 from netaclaw_orchestrator.tool_calls import ToolCalls
 from netaclaw_orchestrator.turn_context import TurnContext
+from netaclaw_orchestrator.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
 DEFAULT_MAX_ROUNDS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A message that arrived while a turn was running."""
-
-    request_id: str
-    when_busy: WhenBusy
-    content: str
 
 
 class Turn:
@@ -65,6 +56,7 @@ class Turn:
         self._answer: AnswerStream | None = None
         self._cancelled = False
         self._stopped = False
+        self._begun = False
         self.lost = False
         """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
         self._steering: list[Waiting] = []
@@ -111,14 +103,16 @@ class Turn:
         """Cancel without waiting: another message is to take its place."""
         if self._task is not None and not self.ended.is_set() and not self._cancelled:
             self._cancelled = True
-            self._task.cancel()
+            if self._begun:  # a task that is cancelled before its first step takes none: it sees for itself
+                self._task.cancel()
 
     async def stop(self) -> None:
         """Stop running without ending the turn: another instance will go on with it."""
         if self._task is not None and not self.ended.is_set():
             self._stopped = True
             self._context.writer.seal()
-            self._task.cancel()
+            if self._begun:
+                self._task.cancel()
             await self.ended.wait()
 
     async def cancel_subagent(self, task_id: str) -> SubagentTask | None:
@@ -286,6 +280,7 @@ class Turn:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        self._begun = True
         try:
             await self._run_to_end()
         except Exception as error:
@@ -300,6 +295,8 @@ class Turn:
         limits = LoopLimits(max_rounds=self._context.agent.max_tool_rounds or DEFAULT_MAX_ROUNDS)
         resume = self._anchor.message() if self._anchor is not None and not self._anchor.streaming else None
         try:
+            if self._cancelled or self._stopped:
+                raise asyncio.CancelledError
             if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
                 end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
             else:
@@ -308,24 +305,28 @@ class Turn:
         except asyncio.CancelledError:
             if self._stopped:
                 return
-            self._break_off(EntryState.ENTRY_STATE_CANCELLED)
+            await self._break_off(EntryState.ENTRY_STATE_CANCELLED)
             await self._end_turn(TurnOutcome.TURN_OUTCOME_CANCELLED, self._done(TurnOutcome.TURN_OUTCOME_CANCELLED))
         except ModelError as error:
-            self._break_off(EntryState.ENTRY_STATE_FAILED)
+            await self._break_off(EntryState.ENTRY_STATE_FAILED)
             await self._end_failed(error.reason, str(error), retryable=error.retryable)
         except NetaclawError:
             raise  # there is no end that could be written
         except Exception:
             log.exception("turn failed", extra={"turn_id": self.turn_id})
-            self._break_off(EntryState.ENTRY_STATE_FAILED)
+            await self._break_off(EntryState.ENTRY_STATE_FAILED)
             if self._anchor is not None:
                 await self._tools.interrupt(self._anchor)
             await self._end_failed("INTERNAL", "internal error", retryable=True)
         else:
             await self._finish(end)
 
-    def _break_off(self, state: EntryState) -> None:
+    async def _break_off(self, state: EntryState) -> None:
+        early, self._early = self._early, None
+        if early is not None:  # its call was not asked for
+            await early.drop()
         if self._anchor is not None:
+            self._anchor.spent(CUT_CALL if early is not None else Usage())
             self._anchor.break_off(state, self._answer.partial_parts() if self._answer is not None else [])
 
     async def _finish(self, end: LoopEnd) -> None:
@@ -376,8 +377,7 @@ class Turn:
 
     def _last_entry_id(self) -> str:
         """The last assistant entry of the turn."""
-        mine = self._own_entries()
-        return mine[-1].entry_id if mine else ""
+        return next((entry.entry_id for entry in reversed(self._own_entries())), "")
 
     def _own_entries(self) -> list[Entry]:
         """The turn's assistant entries."""

@@ -72,6 +72,15 @@ class JournalService(JournalServiceServicer):
         async for page in self._replay.questions(request):
             yield page
 
+    async def ReadDelegations(
+        self, request: j.ReadDelegationsRequest, context: Context
+    ) -> AsyncIterator[j.ReadDelegationsResponse]:
+        found = checks.owned_session(request.owner_id, request.session_id)
+        checks.check_id(found, "parent_entry_id", request.parent_entry_id)
+        found.raise_if_any()
+        async for page in self._replay.delegations(request):
+            yield page
+
     async def ReadEvents(self, request: j.ReadEventsRequest, context: Context) -> AsyncIterator[j.ReadEventsResponse]:
         found = checks.owned_session(request.owner_id, request.session_id)
         found.check(request.after_seq >= 0, "after_seq", "is negative")

@@ -159,7 +159,7 @@ class Leases:
         return claimed
 
     async def owner(self, request: j.GetOwnerRequest) -> j.GetOwnerResponse:
-        """Who holds the session's lease, and which tasks of the running turn are open."""
+        """Who holds the session's lease, and which tasks of the running turn are open, or which instances there are."""
 
         async def work(connection: asyncpg.Connection) -> j.GetOwnerResponse:
             row = await connection.fetchrow(SQL["owner_of_session"], request.session_id, request.owner_id)
@@ -174,6 +174,9 @@ class Leases:
                 names = (request.session_id, request.owner_id, row["running_turn_id"])
                 for task in await connection.fetch(SQL["open_tasks"], *names):
                     response.open_tasks.append(SubagentTask.FromString(task["task"]))
+            elif request.instance_id:
+                others = await connection.fetch(SQL["other_instances"], request.instance_id)
+                response.other_addresses.extend(other["address"] for other in others)
             return response
 
         return await self._database.snapshot(work)

@@ -34,6 +34,8 @@ _AFTER_S = 0.005
 _OVERLAP = timedelta(seconds=2)
 """update_time is the transaction's start: a slow one commits behind a later one."""
 _RETRY_S = 1.0
+_KEPT_S = 60.0
+"""So long is kept what was told before, once nobody listens: most often somebody was cut off, and comes back."""
 
 
 class _Subscriber:
@@ -136,6 +138,8 @@ class Notices:
                 self._missed.set()
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda _connection, over=gone: over.set())
+                if connection.is_closed():  # before anybody listened for that
+                    gone.set()
                 try:
                     await gone.wait()
                 finally:
@@ -152,13 +156,16 @@ class Notices:
 
     async def _poll(self) -> None:
         since: datetime | None = None
+        clock = asyncio.get_running_loop()
+        heard = clock.time()
         while True:
             with contextlib.suppress(NetaclawError, asyncpg.PostgresError):
                 if since is None:
                     since = await self._database.read(lambda connection: connection.fetchval("SELECT now()"))
                 elif self._subscribers:
+                    heard = clock.time()
                     since = await self._tell_changed_since(since)
-                else:
+                elif clock.time() - heard > _KEPT_S:
                     since = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._poll_seconds):

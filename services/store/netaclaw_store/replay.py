@@ -74,6 +74,26 @@ class Replay:
             entries = await self.entries(owner_id, session_id, ids)
             yield j.ReadQuestionsResponse(entries=[entries[each] for each in ids if each in entries])
 
+    async def delegations(self, request: j.ReadDelegationsRequest) -> AsyncIterator[j.ReadDelegationsResponse]:
+        """Tasks that hang on an entry, by their rows; reads nothing else of the tree."""
+        names = (request.session_id, request.owner_id, request.parent_entry_id)
+
+        async def find(connection: asyncpg.Connection) -> list[Row]:
+            await owned_session(connection, request.owner_id, request.session_id)
+            found: list[Row] = await connection.fetch(SQL["delegations_of_entry"], *names)
+            return found
+
+        page, size = j.ReadDelegationsResponse(), 0
+        for row in await self._database.snapshot(find):
+            size += len(row["task"])
+            if row["batch_entry_id"] != page.batch_entry_id or size > PAGE_BYTES:
+                if page.tasks:
+                    yield page
+                page, size = _delegation(row), len(row["task"])
+            page.tasks.add().MergeFromString(row["task"])
+        if page.tasks:
+            yield page
+
     async def entries(self, owner_id: str, session_id: str, ids: Sequence[str]) -> dict[str, Entry]:
         """Entries of a path by id; the caller bounds their size."""
 
@@ -197,3 +217,13 @@ def _draft_pages(rows: Sequence[Row], last: j.ReadEventsResponse) -> list[j.Read
             size = draft.ByteSize()
         pages[-1].drafts.append(draft)
     return pages
+
+
+def _delegation(row: Row) -> j.ReadDelegationsResponse:
+    body = Entry.FromString(row["batch_body"])
+    return j.ReadDelegationsResponse(
+        batch_entry_id=row["batch_entry_id"],
+        tool_call_id=row["tool_call_id"],
+        title=body.subagent_batch.batch.title,
+        result_written=row["result_written"],
+    )

@@ -14,7 +14,7 @@ from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
 from netaclaw_store.pages import MAX_RESPONSE_BYTES
-from tests.integration.store.driver import Store, Turn, entry_write, metadata, refused
+from tests.integration.store.driver import OWNER, Store, Turn, entry_write, metadata, refused
 
 LONG = "x" * 1000
 
@@ -162,6 +162,37 @@ async def test_entries_of_a_large_batch_fit_a_message_and_the_whole_is_read_by_t
     whole = await store.sessions.GetSubagentResult(request, metadata=metadata())
     assert (whole.result.final_output, whole.task.context) == (output, "c" * 20_000)
     assert [fact.title for fact in whole.evidence_summaries] == ["exit code 0"]
+
+
+async def test_delegations_of_an_entry_are_read_whole_and_without_the_rest_of_the_tree(store: Store) -> None:
+    turn = await store.new_turn()
+    large, many = await delegate(turn, 12, "x" * 60_000)
+    other, (task,) = await delegate(turn, 1)
+    for batch_id, call_id, of in ((large, "c1", many), (other, "c2", [task])):
+        for each in of:
+            await turn.append(row(turn, batch_id, each, tool_call_id=call_id))
+    result = e.Entry(
+        entry_id=new_id(),
+        parent_entry_id=turn.anchor_id,
+        tool_call_id="c2",
+        kind=e.ENTRY_KIND_SUBAGENT_RESULT,
+        state=e.ENTRY_STATE_COMPLETE,
+        subagent_result=s.SubagentResultBody(batch_entry_id=other),
+    )
+    await turn.append(entry_write(result))
+
+    request = j.ReadDelegationsRequest(owner_id=OWNER, session_id=turn.session_id, parent_entry_id=turn.anchor_id)
+    pages = [page async for page in store.journal.ReadDelegations(request)]
+    heads = [(page.batch_entry_id, page.tool_call_id, page.title, page.result_written) for page in pages]
+    assert heads == [(large, "c1", "a batch", False)] * 2 + [(other, "c2", "a batch", True)]
+    assert [task for page in pages[:2] for task in page.tasks] == many
+    assert list(pages[2].tasks) == [task]
+    assert all(page.ByteSize() <= 512 * 1024 + 1024 for page in pages)
+    request.parent_entry_id = new_id()
+    assert [page async for page in store.journal.ReadDelegations(request)] == []
+    request.owner_id = "bob"
+    async with refused(Reason.REASON_SESSION_NOT_FOUND):
+        await anext(aiter(store.journal.ReadDelegations(request)), None)
 
 
 async def test_a_task_that_has_not_ended_has_a_state_and_no_result(store: Store) -> None:

@@ -84,3 +84,9 @@ async def test_questions_are_found_without_the_rest_of_the_tree(postgres_url: st
     plans = await _plans(postgres_url)
     assert "entry_question" in plans["question_ids"]
     assert "session_compacting" in plans["orphaned_compactions"]
+
+
+async def test_delegations_of_an_entry_are_found_without_the_rest_of_the_tree(postgres_url: str) -> None:
+    plan = (await _plans(postgres_url))["delegations_of_entry"]
+    assert "subagent_session_by_parent" in plan
+    assert "entry_by_parent" in plan

@@ -140,3 +140,23 @@ async def test_the_poll_finds_what_no_notification_told(store: Store) -> None:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_changes_while_the_only_listener_is_cut_off_is_told_when_it_is_back(settings: StoreSettings) -> None:
+    insert = "INSERT INTO session (session_id, owner_id, workspace, seq) VALUES ($1, $2, 'default', 7)"
+    first, missed = new_id(), new_id()
+    seen: asyncio.Queue[j.Notice] = asyncio.Queue()
+    async with running_store(dataclasses.replace(settings, notice_poll_seconds=0.1)) as store:
+        listening = asyncio.Event()
+        task = asyncio.create_task(_notices(store, seen, listening))
+        await listening.wait()
+        await store.query(insert, first, OWNER)
+        await _until(seen, first, 7)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await store.query(insert, missed, OWNER)
+        await asyncio.sleep(2.5)  # polls that have nobody to tell, for longer than one looks back
+        task = asyncio.create_task(_notices(store, seen, listening))
+        await _until(seen, missed, 7)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -50,7 +50,9 @@ type ChatServiceClient interface {
 	// (SLOW_READER) when the reader is too slow, OUT_OF_RANGE (SEQ_OUT_OF_RANGE) naming the seq of a snapshot to start
 	// from; watch again then.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// Cancels the running turn with all its children; answers when they are gone. Idempotent.
+	// Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+	// over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+	// too. Idempotent.
 	CancelTurn(ctx context.Context, in *CancelTurnRequest, opts ...grpc.CallOption) (*CancelTurnResponse, error)
 	// Cancels one subagent; answers when its worker is gone. Fails with NOT_FOUND (TASK_NOT_FOUND).
 	CancelSubagent(ctx context.Context, in *CancelSubagentRequest, opts ...grpc.CallOption) (*CancelSubagentResponse, error)
@@ -224,7 +226,9 @@ type ChatServiceServer interface {
 	// (SLOW_READER) when the reader is too slow, OUT_OF_RANGE (SEQ_OUT_OF_RANGE) naming the seq of a snapshot to start
 	// from; watch again then.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// Cancels the running turn with all its children; answers when they are gone. Idempotent.
+	// Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+	// over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+	// too. Idempotent.
 	CancelTurn(context.Context, *CancelTurnRequest) (*CancelTurnResponse, error)
 	// Cancels one subagent; answers when its worker is gone. Fails with NOT_FOUND (TASK_NOT_FOUND).
 	CancelSubagent(context.Context, *CancelSubagentRequest) (*CancelSubagentResponse, error)

@@ -101,7 +101,8 @@ const (
 	Reason_REASON_INTERNAL Reason = 34
 	// [FAILED_PRECONDITION] The prompt does not fit into the model's window. Metadata: model.
 	Reason_REASON_CONTEXT_TOO_LONG Reason = 40
-	// [FAILED_PRECONDITION] A compaction would free nothing, or was cancelled; the path is as before.
+	// [FAILED_PRECONDITION] A compaction would free nothing, or it or the summary of a branch was cancelled; path and leaf
+	// are as before.
 	Reason_REASON_NOT_COMPACTED Reason = 42
 )
 

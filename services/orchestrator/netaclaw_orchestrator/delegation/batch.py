@@ -61,21 +61,31 @@ class Batch:
             self._recover(left_behind)
 
     @property
+    def size(self) -> int:
+        """How many tasks it has."""
+        return len(self._tasks)
+
+    @property
     def usage(self) -> Usage:
         """Sum over the tasks so far."""
         return self._journal.usage
 
     async def run(self) -> ToolResult:
-        """Run all tasks; returns the report for the model. Cancelling it cancels the children and waits for them."""
-        if self._left_behind is None:
-            await self._journal.begin(self._tasks)
-        running = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
+        """Run all tasks; returns the report for the model. Cancelling it cancels the children and waits for them.
+
+        Raises ToolError, with nothing begun, when they are too large.
+        """
+        running: list[asyncio.Task[None]] = []
         try:
+            if self._left_behind is None:
+                await self._journal.begin(self._tasks)
+            running = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
             await asyncio.gather(*running)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # also while it is begun: what is on its way to the store is there, and ends
             for task in running:
                 task.cancel()
-            await asyncio.wait(running)
+            if running:
+                await asyncio.wait(running)
             await self._finish()
             raise
         finally:

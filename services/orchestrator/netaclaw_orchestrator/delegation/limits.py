@@ -32,6 +32,10 @@ class TurnLimits:
             )
         self._begun += count
 
+    def give_back(self, count: int) -> None:
+        """Count so many less: they were admitted, and refused for another reason."""
+        self._begun -= count
+
     def remember(self, entries: Iterable[Entry]) -> None:
         """Count the children that a turn had before it was taken over."""
         for entry in entries:

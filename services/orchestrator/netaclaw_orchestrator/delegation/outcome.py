@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from netaclaw.session.v1.entry_pb2 import ToolCallPart
@@ -42,9 +41,9 @@ class LeftBehind:
 
     batch_entry_id: str
     title: str
-    tasks: Sequence[SubagentTask]
+    tasks: list[SubagentTask]
     """Whole, in task order."""
-    steps: Sequence[ProcessEvent]
+    steps: list[ProcessEvent]
     """All of them, in order."""
     result_written: bool
     """Whether its result entry is there, so that only the model was not told."""

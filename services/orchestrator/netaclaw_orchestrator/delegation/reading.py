@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from netaclaw.session.v1.entry_pb2 import Entry, Message, ToolCallState, ToolResult
+from netaclaw.session.v1.entry_pb2 import Message, ToolCallState, ToolResult
 from netaclaw.session.v1.session_service_pb2 import (
     GetSubagentResultRequest,
     GetSubagentResultResponse,
@@ -21,7 +21,7 @@ from netaclaw_agent.tools.delegation import ReadRange
 from netaclaw_agent.tools.results import cut_middle
 from netaclaw_chassis import calls
 from netaclaw_chassis.errors import from_rpc
-from netaclaw_orchestrator.delegation.outcome import ENDED, LeftBehind
+from netaclaw_orchestrator.delegation.outcome import ENDED
 from netaclaw_orchestrator.delegation.sources import Earlier
 from netaclaw_orchestrator.journal import translated
 
@@ -69,17 +69,6 @@ class DelegationReader:
         end = min(wanted.offset + wanted.limit, len(whole))
         return ToolResult(content=f"[bytes {wanted.offset} to {end} of {len(whole)}]\n{text}")
 
-    async def left_behind(self, owner_id: str, session_id: str, entry: Entry, *, result_written: bool) -> LeftBehind:
-        """What a dead owner has left of the delegation of a batch entry."""
-        tasks = []
-        for item in entry.subagent_batch.batch.items:  # their texts are previews here
-            request = GetSubagentResultRequest(session_id=session_id, task_id=item.task_id)
-            with translated():
-                found = await self._sessions.GetSubagentResult(request, metadata=calls.outgoing(owner_id))
-            tasks.append(found.task)
-        steps = await self._steps(owner_id, session_id, entry.entry_id)
-        return LeftBehind(entry.entry_id, entry.subagent_batch.batch.title, tasks, steps, result_written)
-
     async def _known(self, owner_id: str, session_id: str, task_id: str) -> GetSubagentResultResponse:
         request = GetSubagentResultRequest(session_id=session_id, task_id=task_id)
         try:
@@ -104,7 +93,8 @@ class DelegationReader:
                 return [*before, *messages]
             request.page_token = page.next_page_token
 
-    async def _steps(self, owner_id: str, session_id: str, batch_entry_id: str) -> list[ProcessEvent]:
+    async def steps(self, owner_id: str, session_id: str, batch_entry_id: str) -> list[ProcessEvent]:
+        """All process events of a batch, in order."""
         request = ListProcessEventsRequest(session_id=session_id, batch_entry_id=batch_entry_id, page_size=1000)
         steps: list[ProcessEvent] = []
         while True:

@@ -4,6 +4,19 @@ FROM subagent_session
 WHERE session_id = $1 AND batch_entry_id = ANY ($2::text[])
 ORDER BY batch_entry_id, sort_order, task_id;
 
+-- name: delegations_of_entry
+-- All tasks that hang on an entry, batch by batch; kind 6 is a batch's result.
+SELECT t.batch_entry_id, coalesce(t.parent_tool_call_id, '') AS tool_call_id, t.task, coalesce(b.body, '') AS batch_body,
+    EXISTS (
+        SELECT FROM entry r
+        WHERE r.session_id = t.session_id AND r.parent_entry_id = t.parent_entry_id AND r.kind = 6
+            AND r.tool_call_id = t.parent_tool_call_id
+    ) AS result_written
+FROM subagent_session t
+LEFT JOIN entry b ON b.session_id = t.session_id AND b.entry_id = t.batch_entry_id
+WHERE t.session_id = $1 AND t.owner_id = $2 AND t.parent_entry_id = $3
+ORDER BY t.batch_entry_id, t.sort_order, t.task_id;
+
 -- name: last_steps
 -- The last $3 process events of each batch, oldest first, and how many there are: places are dense from 0.
 SELECT b.batch_entry_id, e.n, e.body

@@ -102,6 +102,9 @@ LEFT JOIN instance i ON i.instance_id = s.lease_instance_id AND i.incarnation_id
     AND i.expire_time > now()
 WHERE s.session_id = $1 AND s.owner_id = $2;
 
+-- name: other_instances
+SELECT address FROM instance WHERE instance_id <> $1 AND expire_time > now() ORDER BY instance_id LIMIT 64;
+
 -- name: open_tasks
 SELECT t.task
 FROM subagent_session t JOIN entry e ON e.session_id = t.session_id AND e.entry_id = t.parent_entry_id

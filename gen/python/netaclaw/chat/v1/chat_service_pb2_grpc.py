@@ -124,7 +124,9 @@ class ChatServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelTurn(self, request, context):
-        """Cancels the running turn with all its children; answers when they are gone. Idempotent.
+        """Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+        over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+        too. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -49,7 +49,10 @@ class ChatServiceStub:
     from; watch again then.
     """
     CancelTurn: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.CancelTurnRequest, _chat_service_pb2.CancelTurnResponse]
-    """Cancels the running turn with all its children; answers when they are gone. Idempotent."""
+    """Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+    over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+    too. Idempotent.
+    """
     CancelSubagent: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.CancelSubagentRequest, _chat_service_pb2.CancelSubagentResponse]
     """Cancels one subagent; answers when its worker is gone. Fails with NOT_FOUND (TASK_NOT_FOUND)."""
     SteerSubagent: _grpc.UnaryUnaryMultiCallable[_chat_service_pb2.SteerSubagentRequest, _chat_service_pb2.SteerSubagentResponse]
@@ -89,7 +92,10 @@ class ChatServiceAsyncStub(ChatServiceStub):
     from; watch again then.
     """
     CancelTurn: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.CancelTurnRequest, _chat_service_pb2.CancelTurnResponse]  # type: ignore[assignment]
-    """Cancels the running turn with all its children; answers when they are gone. Idempotent."""
+    """Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+    over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+    too. Idempotent.
+    """
     CancelSubagent: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.CancelSubagentRequest, _chat_service_pb2.CancelSubagentResponse]  # type: ignore[assignment]
     """Cancels one subagent; answers when its worker is gone. Fails with NOT_FOUND (TASK_NOT_FOUND)."""
     SteerSubagent: _aio.UnaryUnaryMultiCallable[_chat_service_pb2.SteerSubagentRequest, _chat_service_pb2.SteerSubagentResponse]  # type: ignore[assignment]
@@ -150,7 +156,10 @@ class ChatServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _chat_service_pb2.CancelTurnRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_chat_service_pb2.CancelTurnResponse, _abc.Awaitable[_chat_service_pb2.CancelTurnResponse]]:
-        """Cancels the running turn with all its children; answers when they are gone. Idempotent."""
+        """Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+        over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+        too. Idempotent.
+        """
 
     @_abc_1.abstractmethod
     def CancelSubagent(

@@ -305,6 +305,30 @@ class ReadQuestionsResponse(_message.Message):
     entries: _containers.RepeatedCompositeFieldContainer[_entry_pb2.Entry]
     def __init__(self, entries: _Optional[_Iterable[_Union[_entry_pb2.Entry, _Mapping]]] = ...) -> None: ...
 
+class ReadDelegationsRequest(_message.Message):
+    __slots__ = ("owner_id", "session_id", "parent_entry_id")
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    PARENT_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    owner_id: str
+    session_id: str
+    parent_entry_id: str
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., parent_entry_id: _Optional[str] = ...) -> None: ...
+
+class ReadDelegationsResponse(_message.Message):
+    __slots__ = ("batch_entry_id", "tool_call_id", "title", "result_written", "tasks")
+    BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    batch_entry_id: str
+    tool_call_id: str
+    title: str
+    result_written: bool
+    tasks: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.SubagentTask]
+    def __init__(self, batch_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., title: _Optional[str] = ..., result_written: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ...) -> None: ...
+
 class ReadEventsRequest(_message.Message):
     __slots__ = ("owner_id", "session_id", "after_seq")
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -580,23 +604,27 @@ class QueuedMessage(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., when_busy: _Optional[_Union[_chat_service_pb2.WhenBusy, str]] = ..., content: _Optional[str] = ...) -> None: ...
 
 class GetOwnerRequest(_message.Message):
-    __slots__ = ("owner_id", "session_id")
+    __slots__ = ("owner_id", "session_id", "instance_id")
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     owner_id: str
     session_id: str
-    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
+    instance_id: str
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., instance_id: _Optional[str] = ...) -> None: ...
 
 class GetOwnerResponse(_message.Message):
-    __slots__ = ("instance_id", "address", "expire_time", "session", "open_tasks")
+    __slots__ = ("instance_id", "address", "expire_time", "session", "open_tasks", "other_addresses")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_TASKS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     address: str
     expire_time: _timestamp_pb2.Timestamp
     session: _entry_pb2.Session
     open_tasks: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.SubagentTask]
-    def __init__(self, instance_id: _Optional[str] = ..., address: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., open_tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ...) -> None: ...
+    other_addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instance_id: _Optional[str] = ..., address: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., open_tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ..., other_addresses: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -61,6 +61,11 @@ class JournalServiceStub:
                 request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsRequest.SerializeToString,
                 response_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsResponse.FromString,
                 _registered_method=True)
+        self.ReadDelegations = channel.unary_stream(
+                '/netaclaw.store.v1.JournalService/ReadDelegations',
+                request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadDelegationsRequest.SerializeToString,
+                response_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadDelegationsResponse.FromString,
+                _registered_method=True)
         self.Notices = channel.unary_stream(
                 '/netaclaw.store.v1.JournalService/Notices',
                 request_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.NoticesRequest.SerializeToString,
@@ -167,6 +172,13 @@ class JournalServiceServicer:
     def ReadQuestions(self, request, context):
         """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
         question.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadDelegations(self, request, context):
+        """Reads the delegations of one assistant entry, whole, one after another, in messages of at most 512 KiB or one task.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -292,6 +304,11 @@ def add_JournalServiceServicer_to_server(servicer, server):
                     servicer.ReadQuestions,
                     request_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsRequest.FromString,
                     response_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsResponse.SerializeToString,
+            ),
+            'ReadDelegations': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadDelegations,
+                    request_deserializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadDelegationsRequest.FromString,
+                    response_serializer=netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadDelegationsResponse.SerializeToString,
             ),
             'Notices': grpc.unary_stream_rpc_method_handler(
                     servicer.Notices,
@@ -496,6 +513,33 @@ class JournalService:
             '/netaclaw.store.v1.JournalService/ReadQuestions',
             netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsRequest.SerializeToString,
             netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadQuestionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadDelegations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/netaclaw.store.v1.JournalService/ReadDelegations',
+            netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadDelegationsRequest.SerializeToString,
+            netaclaw_dot_store_dot_v1_dot_journal__service__pb2.ReadDelegationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,8 @@ class JournalServiceStub:
     """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
     question.
     """
+    ReadDelegations: _grpc.UnaryStreamMultiCallable[_journal_service_pb2.ReadDelegationsRequest, _journal_service_pb2.ReadDelegationsResponse]
+    """Reads the delegations of one assistant entry, whole, one after another, in messages of at most 512 KiB or one task."""
     Notices: _grpc.UnaryStreamMultiCallable[_journal_service_pb2.NoticesRequest, _journal_service_pb2.NoticesResponse]
     """Sends ids of sessions that changed, as long as the call lives; may repeat, never misses for longer than its poll."""
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_journal_service_pb2.HeartbeatRequest, _journal_service_pb2.HeartbeatResponse]
@@ -109,6 +111,8 @@ class JournalServiceAsyncStub(JournalServiceStub):
     """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
     question.
     """
+    ReadDelegations: _aio.UnaryStreamMultiCallable[_journal_service_pb2.ReadDelegationsRequest, _journal_service_pb2.ReadDelegationsResponse]  # type: ignore[assignment]
+    """Reads the delegations of one assistant entry, whole, one after another, in messages of at most 512 KiB or one task."""
     Notices: _aio.UnaryStreamMultiCallable[_journal_service_pb2.NoticesRequest, _journal_service_pb2.NoticesResponse]  # type: ignore[assignment]
     """Sends ids of sessions that changed, as long as the call lives; may repeat, never misses for longer than its poll."""
     Heartbeat: _aio.UnaryUnaryMultiCallable[_journal_service_pb2.HeartbeatRequest, _journal_service_pb2.HeartbeatResponse]  # type: ignore[assignment]
@@ -192,6 +196,14 @@ class JournalServiceServicer(metaclass=_abc_1.ABCMeta):
         """Reads a session's questions to people, in the order in which they were asked, in messages of at most 512 KiB or one
         question.
         """
+
+    @_abc_1.abstractmethod
+    def ReadDelegations(
+        self,
+        request: _journal_service_pb2.ReadDelegationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_journal_service_pb2.ReadDelegationsResponse], _abc.AsyncIterator[_journal_service_pb2.ReadDelegationsResponse]]:
+        """Reads the delegations of one assistant entry, whole, one after another, in messages of at most 512 KiB or one task."""
 
     @_abc_1.abstractmethod
     def Notices(

@@ -840,7 +840,9 @@ export const ChatService: GenService<{
     output: typeof WatchResponseSchema;
   },
   /**
-   * Cancels the running turn with all its children; answers when they are gone. Idempotent.
+   * Cancels the running turn with all its children; answers when they are gone. A turn that is just being begun, or taken
+   * over by another instance, is caught as well. Without turn_id a compaction or the summary of a branch is cancelled,
+   * too. Idempotent.
    *
    * @generated from rpc netaclaw.chat.v1.ChatService.CancelTurn
    */

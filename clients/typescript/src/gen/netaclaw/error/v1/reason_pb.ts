@@ -274,7 +274,8 @@ export enum Reason {
   CONTEXT_TOO_LONG = 40,
 
   /**
-   * [FAILED_PRECONDITION] A compaction would free nothing, or was cancelled; the path is as before.
+   * [FAILED_PRECONDITION] A compaction would free nothing, or it or the summary of a branch was cancelled; path and leaf
+   * are as before.
    *
    * @generated from enum value: REASON_NOT_COMPACTED = 42;
    */
