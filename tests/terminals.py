@@ -75,9 +75,12 @@ class Terminal:
 
     async def prompted(self) -> None:
         """Until there is a prompt; the next look begins where it would have begun."""
-        async with asyncio.timeout(LIMIT_S):
-            while "\n> " not in f"\n{self.shown()}":
-                await self.news()
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while "\n> " not in f"\n{self.shown()}":
+                    await self.news()
+        except TimeoutError:
+            raise AssertionError(f"no prompt in {self.shown()!r}, {bytes(self.raw[-500:])!r}") from None
 
     async def until(self, words: str) -> str:
         """Look until the words are shown behind those of the last call; what is shown from there on up to them.
