@@ -28,8 +28,9 @@ async def check(suite: RunningSuite, client: Client, followed: Follower, sent: S
     session_id = followed.view.session_id
     stored = SessionView.from_tree(await suite.tree(client, session_id))
     await followed.until(lambda: followed.view.seq >= stored.seq)
-    assert equal(followed.view, stored) == []
-    assert equal(sent, stored) == []
+    for view in (followed.view, sent):
+        differs = equal(view, stored)
+        assert not differs, differs
     journal = await suite.events(session_id)
     assert [event.seq for event in journal] == list(range(1, stored.seq + 1))
     acknowledged = [event for event in followed.events if event.seq]

@@ -40,7 +40,6 @@ from netaclaw_orchestrator.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
-
 QUEUE_RETRY_S = 1.0
 DEFAULT_WORKSPACE = "default"
 DEFAULT_AGENT = "assistant"

@@ -153,10 +153,22 @@ async def _within(connection: asyncpg.Connection, work: Work[T], options: Mappin
             return await work(connection)
         async with connection.transaction(**options):
             return await work(connection)
+    except asyncio.CancelledError:
+        await _tidy(connection)
+        raise
     except (asyncpg.PostgresError, asyncpg.InternalClientError) as error:
         if connection.is_closed():  # whatever a dying server said with its last breath
             raise ConnectionError("the connection was lost") from error
         raise
+
+
+async def _tidy(connection: asyncpg.Connection) -> None:
+    """After a cancellation: a statement that was parsed and not run has begun a transaction that the driver knows
+    nothing of, and the next one on this connection would meet it."""
+    try:
+        await connection.reset(timeout=ACQUIRE_TIMEOUT_S)
+    except (*_GONE, asyncpg.PostgresError, asyncpg.InternalClientError):
+        connection.terminate()
 
 
 def _unavailable(words: str = "the database cannot be reached") -> NetaclawError:

@@ -19,6 +19,7 @@ from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_store import embedded
+from netaclaw_store.database import Database, close_pool, open_pool
 from netaclaw_store.embedded_home import recorded_base
 from netaclaw_store.settings import StoreSettings
 from tests.integration.store.driver import Store, append, entry_write, refused, running_store, text
@@ -176,3 +177,24 @@ async def test_settings_of_two_stores_can_share_a_database(settings: StoreSettin
         assert await two.tree(turn.session_id) == await one.tree(turn.session_id)
         begun = await asyncio.gather(one.begin(turn.session_id), two.begin(turn.session_id), return_exceptions=True)
         assert all(isinstance(each, BaseException) for each in begun)
+
+
+async def test_a_read_that_is_cancelled_leaves_nothing_begun_on_its_connection(postgres_url: str) -> None:
+    pool = await open_pool(postgres_url)
+    database = Database(postgres_url, pool)
+    parsed = asyncio.Event()
+
+    async def cancelled(connection: asyncpg.Connection) -> None:
+        await connection.prepare("SELECT count(*) FROM session")  # as in the middle of a fetch: parsed, and not yet run
+        parsed.set()
+        await asyncio.Event().wait()
+
+    try:
+        reading = asyncio.create_task(database.read(cancelled))
+        await parsed.wait()
+        reading.cancel()
+        await asyncio.wait([reading])
+        assert reading.cancelled()
+        assert await database.snapshot(lambda connection: connection.fetchval("SELECT 1")) == 1
+    finally:
+        await close_pool(pool)
