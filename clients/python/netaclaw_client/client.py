@@ -35,7 +35,7 @@ _OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # in truth, how long one try to connect may take
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
 
