@@ -168,7 +168,7 @@ async def test_lines_of_a_pipe_are_one_turn_each(open_suite: OpenSuite, model_se
         async with asyncio.timeout(LIMIT_S):
             out, err = await process.communicate(b"one\n\n/tree\n/fly\n" + b"x" * 600_000 + b"\ntwo")
     shown = out.decode()
-    assert process.returncode == 0
+    assert process.returncode == 0, err.decode()
     assert shown.index("you said one") < shown.index("you: one") < shown.index("you said two")
     assert "there is no /fly" in err.decode()
     assert err.decode().count("content: is 262145 bytes long, but at most 262144 are allowed") == 1
