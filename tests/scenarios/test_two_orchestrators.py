@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -17,6 +18,9 @@ from netaclaw.session.v1.session_command_service_pb2 import (
     SwitchLeafRequest,
     UpdateSessionRequest,
 )
+from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
+from netaclaw_store import journal_service
+from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
 from tests.processes import gone
 from tests.scenarios.followers import Follower, check_whole, followers
@@ -234,3 +238,34 @@ async def test_the_turn_of_an_owner_that_goes_is_handed_over(
             await check_whole(pair.two.suite, client, there)
     (assistant,) = [entry for entry in there.view.entries.values() if entry.HasField("assistant")]
     assert assistant.assistant.parts[0].text.text == "first answer"
+
+
+async def test_messages_that_wait_when_their_owner_dies_between_two_turns_are_begun_by_another(
+    pair_of: OpenPair, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = model_server.rule = Held()
+    begun = asyncio.Event()
+
+    async def never(database: Any, request: BeginTurnRequest) -> BeginTurnResponse:
+        if request.from_queue and request.instance_id == "one":
+            begun.set()
+            await asyncio.Event().wait()  # its owner dies first
+        return await begin_turn(database, request)
+
+    monkeypatch.setattr(journal_service, "begin_turn", never)
+    opened = pair_of(first_as_process=True, NETACLAW_OPENAI_BASE_URL=model_server.base_url)
+    async with opened as pair, pair.one.client() as one, pair.two.client() as two:
+        session_id = await pair.two.suite.new_session(two)
+        async with followers(session_id, pair.two.suite) as (there,):
+            await until(chat(one, ChatRequest(session_id=session_id, content="wait")), "assistant_stream_delta")
+            for name in ("second", "third"):
+                request = ChatRequest(session_id=session_id, content=name, when_busy=WhenBusy.WHEN_BUSY_ENQUEUE)
+                await until(chat(one, request), "message_receipt")
+            held.open.set()
+            async with asyncio.timeout(HANDOVER_S):
+                await begun.wait()
+            await pair.one.kill()
+            await there.until_kind("done", 3)
+            await check_whole(pair.two.suite, two, there)
+    asked = [entry.user.text for entry in there.view.entries.values() if entry.HasField("user")]
+    assert asked == ["wait", "second", "third"]

@@ -77,7 +77,7 @@ class ChatTurns:
             when_busy=request.when_busy or WhenBusy.WHEN_BUSY_REJECT,
         )
         beginning.becomes(begin.session_id, begin.turn_id)
-        await self._sessions.quiet(request.session_id)
+        await self._sessions.trees.quiet(request.session_id)
         if request.session_id and not (request.leaf_entry_id or request.from_root):
             begin.known_entry_id = self._sessions.known_entry_id(request.session_id, owner_id)
         if not request.request_id and begin.when_busy != WhenBusy.WHEN_BUSY_REJECT:

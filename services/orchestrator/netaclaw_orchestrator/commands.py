@@ -104,7 +104,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         check_instructions(wrong, request.instructions)
         wrong.raise_if_any()
         owner_id = calls.owner_id()
-        async with self._sessions.alone(request.session_id):
+        async with self._sessions.trees.alone(request.session_id):
             try:
                 generation = await self.acquire(request.session_id, owner_id)
             except NetaclawError as error:
@@ -179,7 +179,7 @@ class SessionCommandServicer(SessionCommandServiceServicer):
     async def DeleteBranch(self, request: pb.DeleteBranchRequest, context: Context) -> pb.DeleteBranchResponse:
         require_ids(session_id=request.session_id, entry_id=request.entry_id)
         owner_id = calls.owner_id()
-        async with self._sessions.alone(request.session_id):
+        async with self._sessions.trees.alone(request.session_id):
             try:
                 generation = await self.acquire(request.session_id, owner_id)
             except NetaclawError as error:

@@ -59,7 +59,7 @@ class Compactions:
         return await self._side_work.run(owner_id, session_id, "the compaction", work)
 
     async def _run(self, owner_id: str, session_id: str, wish: Wish) -> Entry:
-        async with self._sessions.alone(session_id):
+        async with self._sessions.trees.alone(session_id):
             generation = await self._commands.acquire(session_id, owner_id)
             writer = JournalWriter(
                 self._journal,

@@ -97,6 +97,8 @@ class LiveSession:
         """The session as the last turn began."""
         self.waiting: dict[str, Waiting] = {}
         """Messages that wait in the store's queue, by request id, in order."""
+        self.more_wait = False
+        """Whether others may wait there that came to an owner before."""
 
     @property
     def busy(self) -> bool:

@@ -67,3 +67,8 @@ class Recovery(Background):
                 reason = error.reason_name if isinstance(error, NetaclawError) else type(error).__name__
                 log.warning("a turn could not be taken over", extra={**extra, "reason": reason})
                 await self._sessions.leave(turn.session.session_id, turn.generation)
+        for waiting in claimed.waiting:
+            try:
+                await self._sessions.begin_next(waiting.owner_id, waiting.session_id)
+            except NetaclawError as error:  # another instance was quicker, or it is looked at again
+                log.info("a queue was not gone on with", extra={"reason": error.reason_name})

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import grpc
 
@@ -34,6 +32,7 @@ from netaclaw_orchestrator.fetching import Fetcher
 from netaclaw_orchestrator.live_session import LiveSession, Services, give_back_lease
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Pace, Publisher, Subscription
+from netaclaw_orchestrator.tree_locks import TreeLocks
 from netaclaw_orchestrator.tree_reader import TreeReader
 from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.waiting import Waiting
@@ -58,7 +57,7 @@ class Sessions:
         self._idle: dict[str, asyncio.TimerHandle] = {}
         self._running: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.trees = TreeLocks()
         self._closing = False
         self.beginnings = Beginnings()
         self.unheard = False
@@ -128,22 +127,6 @@ class Sessions:
         if live is None or live.busy or not live.path:
             return ""
         return live.path[-1].entry_id
-
-    @asynccontextmanager
-    async def alone(self, session_id: str) -> AsyncIterator[None]:
-        """For commands that change a session's tree: they go one after another, and messages wait for their end."""
-        lock = self._alone.get(session_id)
-        if lock is None:
-            lock = self._alone[session_id] = asyncio.Lock()
-        async with lock:
-            yield
-
-    async def quiet(self, session_id: str) -> None:
-        """Wait until no command changes the session's tree."""
-        lock = self._alone.get(session_id)
-        if lock is not None:
-            async with lock:
-                pass
 
     def forget_path(self, session_id: str) -> None:
         """The tree is going to change by a command: the next turn reads its path anew."""
@@ -327,7 +310,7 @@ class Sessions:
             live.publisher.close()  # whoever still reads would wait for ever
             await live.close()
             return
-        if live.waiting:
+        if live.waiting or live.more_wait:
             await self._begin_waiting(live)
         if not live.busy:
             loop = asyncio.get_running_loop()
@@ -337,7 +320,7 @@ class Sessions:
         """Begin a turn with the message that has waited longest, however long the store is away: nobody else does."""
         while not live.busy and not self._closing and self._live.get(live.session_id) is live:
             try:
-                await self._begin_next(live)
+                await self.begin_next(live.owner_id, live.session_id)
                 return
             except NetaclawError as error:
                 if error.reason == Reason.REASON_TURN_RUNNING:  # one that has just begun takes the queue over
@@ -347,23 +330,29 @@ class Sessions:
                     return
             await asyncio.sleep(QUEUE_RETRY_S)  # the pause between two rounds of tries
 
-    async def _begin_next(self, live: LiveSession) -> None:
+    async def begin_next(self, owner_id: str, session_id: str) -> None:
+        """Begin a turn with the message that has waited longest in a session. Raises NetaclawError."""
         request = begin_request(
             new_id,
             instance_id=self._services.instance_id,
-            owner_id=live.owner_id,
-            session_id=live.session_id,
+            owner_id=owner_id,
+            session_id=session_id,
             from_queue=True,
         )
-        with self.beginnings.of(live.owner_id, live.session_id, request.turn_id) as beginning:
+        with self.beginnings.of(owner_id, session_id, request.turn_id) as beginning:
             begun = await ask_to_begin(self._services.journal, request)
-            if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
-                live.waiting.clear()
-                return
-            live.waiting.pop(begun.request_id, None)
+            known = self._live.get(session_id)
+            if known is not None:
+                known.waiting.pop(begun.request_id, None)
             if begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_STARTED:
-                _, subscription = await self.begin(live.owner_id, begun, request, beginning)
-                self.unsubscribe(live.session_id, subscription)
+                _, subscription = await self.begin(owner_id, begun, request, beginning)
+                self.unsubscribe(session_id, subscription)
+                live = self._live.get(session_id)
+                if live is not None and known is None:
+                    live.more_wait = True
+            elif known is not None and begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_EMPTY:
+                known.waiting.clear()
+                known.more_wait = False
 
     async def _begin_alone(
         self, owner_id: str, request: BeginTurnRequest, asked: asyncio.Task[BeginTurnResponse], beginning: Beginning

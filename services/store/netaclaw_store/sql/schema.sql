@@ -137,6 +137,7 @@ CREATE TABLE queued_message (
     PRIMARY KEY (session_id, message_no)
 );
 CREATE UNIQUE INDEX queued_message_by_request ON queued_message (session_id, request_id);
+CREATE INDEX queued_message_waiting ON queued_message (session_id) WHERE taken_turn_id = '';
 
 -- One task of a delegation.
 CREATE TABLE subagent_session (

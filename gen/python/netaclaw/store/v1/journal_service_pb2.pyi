@@ -426,10 +426,20 @@ class ClaimedTurn(_message.Message):
     def __init__(self, owner_id: _Optional[str] = ..., session: _Optional[_Union[_entry_pb2.Session, _Mapping]] = ..., turn_id: _Optional[str] = ..., generation: _Optional[int] = ..., takeovers: _Optional[int] = ..., agent: _Optional[_Union[_agent_pb2.Agent, _Mapping]] = ..., presets: _Optional[_Iterable[_Union[_agent_pb2.Agent, _Mapping]]] = ..., queued: _Optional[_Iterable[_Union[QueuedMessage, _Mapping]]] = ...) -> None: ...
 
 class ClaimDueResponse(_message.Message):
-    __slots__ = ("turns",)
+    __slots__ = ("turns", "waiting")
     TURNS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[ClaimedTurn]
-    def __init__(self, turns: _Optional[_Iterable[_Union[ClaimedTurn, _Mapping]]] = ...) -> None: ...
+    waiting: _containers.RepeatedCompositeFieldContainer[WaitingSession]
+    def __init__(self, turns: _Optional[_Iterable[_Union[ClaimedTurn, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[WaitingSession, _Mapping]]] = ...) -> None: ...
+
+class WaitingSession(_message.Message):
+    __slots__ = ("owner_id", "session_id")
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    owner_id: str
+    session_id: str
+    def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
 
 class AcquireSessionRequest(_message.Message):
     __slots__ = ("instance_id", "owner_id", "session_id")
