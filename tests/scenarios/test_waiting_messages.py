@@ -157,9 +157,7 @@ async def test_a_queued_message_can_be_taken_back_once(open_suite: OpenSuite, mo
         request = ExecuteChatRequest(
             session_id=session_id, content="never", request_id="r", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE
         )
-        call = client.chat.ExecuteChat(request)
-        await call.initial_metadata()  # it is on its way to the queue: not behind the message's end
-        answering = asyncio.ensure_future(call)
+        answering = asyncio.ensure_future(client.chat.ExecuteChat(request))
         retract = RetractMessageRequest(session_id=session_id, request_id="r")
         await until(chat(client, ChatRequest(**{f.name: v for f, v in request.ListFields()})), "message_receipt")
         await client.chat.RetractMessage(retract)

@@ -101,8 +101,7 @@ class ChatServicer(ChatServiceServicer):
                 owner = self._owners.at(named_owner(error, context))
                 with translated():
                     call = owner.ExecuteChat(request, metadata=onward(owner_id, cancelled=beginning.cancelled))
-                    await call.initial_metadata()
-                    beginning.over()  # the owner knows of it
+                    beginning.over()  # it is on its way, and a cancel that is passed on comes behind it
                     return await call
 
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:

@@ -127,7 +127,7 @@ class Leases:
             for orphan in {row["session_id"]: row for row in orphans}.values():
                 claimed = await self._claim(connection, request.instance_id, orphan)
                 response.turns.append(claimed)
-            for row in await connection.fetch(SQL["orphaned_queues"], limit):
+            for row in await connection.fetch(SQL["orphaned_queues"], limit, request.instance_id):
                 response.waiting.add(owner_id=row["owner_id"], session_id=row["session_id"])
             return response, ended
 

@@ -46,14 +46,17 @@ LIMIT $1
 FOR UPDATE OF s SKIP LOCKED;
 
 -- name: orphaned_queues
--- Sessions in which messages wait, no turn runs, and whose owner is gone.
+-- Sessions in which messages wait, no turn runs, and whose owner is gone, or asks: it may not have heard of them.
 SELECT s.session_id, s.owner_id
 FROM session s
 WHERE s.session_id IN (SELECT q.session_id FROM queued_message q WHERE q.taken_turn_id = '')
-    AND s.running_turn_id = '' AND NOT EXISTS (
-        SELECT FROM instance i
-        WHERE i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id
-            AND i.expire_time > now()
+    AND s.running_turn_id = '' AND (
+        s.lease_instance_id = $2 OR (
+            SELECT true FROM instance i
+            WHERE i.instance_id = s.lease_instance_id AND i.incarnation_id = s.lease_incarnation_id
+                AND i.expire_time > now()
+            LIMIT 1
+        ) IS NULL
     )
 LIMIT $1;
 
