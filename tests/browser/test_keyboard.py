@@ -8,7 +8,8 @@ from tests.browser.page_reading import batches, shown, stored
 from tests.browser.page_suite import PageSuite, begin, session_of, settled
 from tests.browser.test_questions import ASK, in_state
 
-MOST_TABS = 80
+MOST_TABS = 400
+"""Past a list of sessions that other tests have made long, two a session."""
 
 
 def focus(tab: Page, selector: str, backwards: bool = False) -> None:
