@@ -27,7 +27,7 @@ from netaclaw_orchestrator import journal, sessions
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
-from tests.scenarios.reading import chat, of_kind, until
+from tests.scenarios.reading import chat, of_kind, until, watch
 from tests.scenarios.suites import OpenSuite
 
 TAKEN = ReceiptState.RECEIPT_STATE_TAKEN
@@ -159,7 +159,7 @@ async def test_a_queued_message_can_be_taken_back_once(open_suite: OpenSuite, mo
         )
         answering = asyncio.ensure_future(client.chat.ExecuteChat(request))
         retract = RetractMessageRequest(session_id=session_id, request_id="r")
-        await until(chat(client, ChatRequest(**{f.name: v for f, v in request.ListFields()})), "message_receipt")
+        await until(watch(client, session_id), "message_receipt")
         await client.chat.RetractMessage(retract)
         answer = await answering
         with pytest.raises(grpc.aio.AioRpcError) as caught:
