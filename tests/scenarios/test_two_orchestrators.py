@@ -21,22 +21,22 @@ from netaclaw.session.v1.session_command_service_pb2 import (
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
-from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
+from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.processes import gone
 from tests.scenarios.followers import Follower, check_whole, followers
 from tests.scenarios.pairs import OpenPair, Side
 from tests.scenarios.reading import chat, of_kind, until
 
-DELEGATED = "in parallel: count files; search needle"
 HANDOVER_S = 10.0
 """The lease of 1 s, the next look for orphans, and the turn itself on a busy machine."""
 
 
 class Held:
-    """A model that begins its answer to "wait", and goes on when it is let."""
+    """A model that begins its answer to "wait", and goes on when it is let: with words, or with calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, *calls: Call) -> None:
         self.open = asyncio.Event()
+        self.calls = calls
         self.asked = 0
         self.began = asyncio.Event()
 
@@ -47,7 +47,7 @@ class Held:
             return Reply([Text(f"you said {messages[-1]['content']}")])
         self.asked += 1
         self.began.set()
-        return Reply([Text("first"), Wait(self.open), Text(" answer")])
+        return Reply([Text("first"), Wait(self.open), *(self.calls or [Text(" answer")])])
 
 
 async def test_watchers_of_both_instances_see_a_turn_live_wherever_it_runs(
@@ -74,16 +74,20 @@ async def test_watchers_of_both_instances_see_a_turn_live_wherever_it_runs(
                 await check_whole(pair.two.suite, client, here, there, *late)
 
 
-async def test_watchers_of_both_instances_see_a_delegation_whole(pair_of: OpenPair) -> None:
-    async with pair_of() as pair, pair.one.client() as client:
+async def test_watchers_of_both_instances_see_a_delegation_whole(pair_of: OpenPair, model_server: FakeOpenAI) -> None:
+    held = model_server.rule = Held(Call("delegate_task", '{"goal": "look"}'))
+    async with pair_of(NETACLAW_OPENAI_BASE_URL=model_server.base_url) as pair, pair.one.client() as client:
         session_id = await pair.one.suite.new_session(client)
         async with followers(session_id, pair.one.suite, pair.two.suite) as (here, there):
-            await client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content=DELEGATED))
+            turn = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+            await there.until(lambda: there.written == {"first"})
+            held.open.set()
+            await turn
             for each in (here, there):
                 await each.until_kind("done")
             await check_whole(pair.two.suite, client, here, there)
-            childrens = [e for e in of_kind(there.events, "assistant_stream_delta") if e.task_id]
-        assert childrens, "live text of children is passed on, too"
+        childrens = [e for e in of_kind(there.events, "assistant_stream_delta") if e.task_id]
+    assert childrens, "live text of children is passed on, too"
 
 
 async def test_a_message_to_the_wrong_instance_is_passed_on_to_the_owner(
