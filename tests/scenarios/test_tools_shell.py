@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest
@@ -16,6 +18,7 @@ from netaclaw.chat.v1.event_pb2 import TurnOutcome
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolCallState
 from netaclaw_agent.guidance import SUBAGENT_GUIDANCE
 from netaclaw_client.client import Client
+from netaclaw_runner.worker_link import WorkerLink
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text
 from tests.integration.runner.rig import sleeping
 from tests.scenarios.reading import chat, until
@@ -135,20 +138,29 @@ async def test_a_tool_that_is_off_for_the_parent_never_runs_in_a_child(
     assert "refused" in told[-1][0]
 
 
+@pytest.mark.parametrize("calls", [1, 3])
 async def test_a_stop_ends_children_with_all_that_they_have_started_and_frees_their_places(
-    open_suite: OpenSuite, model_server: FakeOpenAI
+    calls: int, open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C12: two children with processes in sessions of their own, a third that waits; then delegate again."""
+    stop, stops, slow = WorkerLink.stop, asyncio.Queue[None](), asyncio.Event()
+
+    async def stop_slowly(link: WorkerLink, farewell: Message | None, *, abrupt: bool = False) -> None:
+        stops.put_nowait(None)
+        await slow.wait()
+        await stop(link, farewell, abrupt=abrupt)
+
+    monkeypatch.setattr(WorkerLink, "stop", stop_slowly)
     mark = 80_000_000 + os.getpid()  # names this test's processes, whatever else runs on this machine
-    daemon = f"setsid -f sleep {mark} >/dev/null 2>&1; (setsid sleep {mark} &) >/dev/null 2>&1; sleep {mark}"
+    daemon = f"setsid -f sleep {mark} >/dev/null 2>&1; (setsid sleep {mark} &) >/dev/null 2>&1; echo all; sleep {mark}"
     goals = ("one", "two", "three")
 
     def child(request: Request) -> Reply:
         quick = "quick" in request["messages"][1]["content"]
         return Reply([Text("done at once")] if quick else [shell(daemon)])
 
-    main = [Reply([delegate(*goals)]), Reply([delegate("quick")]), Reply([Text("done")])]
-    model_server.rule = follow(main, child)
+    first = [delegate(*goals)] if calls == 1 else [delegate(goal) for goal in goals]
+    model_server.rule = follow([Reply(first), Reply([delegate("quick")]), Reply([Text("done")])], child)
     settings = {
         "NETACLAW_OPENAI_BASE_URL": model_server.base_url,
         "NETACLAW_SUBAGENT_MAX_CONCURRENT": "2",
@@ -157,11 +169,15 @@ async def test_a_stop_ends_children_with_all_that_they_have_started_and_frees_th
     async with open_suite("in_process", **settings) as suite, suite.client() as client:
         session_id = await session_of(suite, client, shell_enabled=True)
         events = chat(client, ChatRequest(session_id=session_id, content="go"))
-        running = 0
-        while running < 2:
-            [*_, seen] = await until(events, "subagent_event")
-            running += seen.subagent_event.process_event.type == "tool_call"
-        await client.chat.CancelTurn(CancelTurnRequest(session_id=session_id))
+        await until(events, "tool_result_streamed", 2)
+        stopping = asyncio.ensure_future(client.chat.CancelTurn(CancelTurnRequest(session_id=session_id)))
+        for _ in range(2):
+            await stops.get()
+        for _ in range(20):  # longer than it takes to tell of an end
+            await suite.tree(client, session_id)
+        assert not stopping.done(), "a stop is answered when all are gone, also where one never began"
+        slow.set()
+        await stopping
         [*_, done] = await until(events, "done")
         assert not sleeping(mark)
         asked = len(model_server.requests)

@@ -94,12 +94,16 @@ class ToolCalls:
         for group in self._groups(calls):
             running = [asyncio.create_task(self._run_one(anchor, call)) for call in group]
             try:
-                ended.extend(await asyncio.gather(*running))
+                # Not gather, which would cancel them as well: twice would cut short what waits for its end.
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+                for task in done:
+                    task.result()
             except BaseException:
                 for task in running:
                     task.cancel()
                 await asyncio.wait(running)
                 raise
+            ended.extend(task.result() for task in running)
         return ended
 
     def remember(self, entries: Sequence[Entry]) -> None:

@@ -80,7 +80,9 @@ class Batch:
             if self._left_behind is None:
                 await self._journal.begin(self._tasks)
             running = [asyncio.create_task(self._run_child(child)) for child in self._children.values()]
-            await asyncio.gather(*running)
+            await asyncio.wait(running)  # not gather, which would cancel them as well: twice would cut their ends short
+            for task in running:
+                task.result()
         except asyncio.CancelledError:  # also while it is begun: what is on its way to the store is there, and ends
             for task in running:
                 task.cancel()
