@@ -372,23 +372,6 @@ def alive(pid: int) -> bool:
     return state != "Z" or int(parent) == os.getpid()
 
 
-def zombies() -> list[int]:
-    """Descendants of this process that nobody has reaped; not those of its database, which come and go."""
-    parents: dict[int, tuple[int, str]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            command, _, rest = path.read_text().rpartition(")")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        state, parent, *_ = rest.split()
-        if "(postgres" not in command:
-            parents[int(path.parent.name)] = int(parent), state
-    ours = {os.getpid()}
-    while more := {pid for pid, (parent, _) in parents.items() if parent in ours} - ours:
-        ours |= more
-    return [pid for pid in ours if parents[pid][1] == "Z"]
-
-
 def sleeping(mark: int) -> list[int]:
     """Processes of the machine that sleep for so many seconds, or are about to."""
     found = []

@@ -19,7 +19,8 @@ from netaclaw_agent.model import Finished, ModelCall, ModelEvent, TextDelta
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.limits import Limits
 from tests.integration.runner.launchers import LAUNCHERS, open_launcher
-from tests.integration.runner.rig import Rig, ScriptModel, alive, answer, asking, runner, task_envelope, zombies
+from tests.integration.runner.rig import Rig, ScriptModel, alive, answer, asking, runner, task_envelope
+from tests.processes import zombies
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 CANCELLED = SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED
