@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import socket
@@ -24,7 +25,9 @@ from netaclaw_cli.suite import Suite, SuiteOptions
 from netaclaw_cli.topology import ENVOY_SERVICE, SERVICES
 from netaclaw_client import Client, SessionView, equal
 from tests.fakes.authority import Authority
+from tests.fakes.openai_server import Call, FakeOpenAI
 from tests.scenarios.followers import followers
+from tests.scenarios.held_answers import Held
 from tests.scenarios.pairs import OpenPair
 from tests.scenarios.reading import chat, of_kind, until
 from tests.scenarios.suites import SERVICE_TOKEN, WORKSPACE, run_python
@@ -102,14 +105,19 @@ async def refusal(address: str, link: Link) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-async def test_an_instance_reaches_another_over_tls(pair_of: OpenPair, authority: Authority) -> None:
-    async with pair_of(first_as_process=False, **authority.settings()) as pair, pair.one.client() as client:
+async def test_an_instance_reaches_another_over_tls(
+    pair_of: OpenPair, authority: Authority, model_server: FakeOpenAI
+) -> None:
+    held = model_server.rule = Held(Call("delegate_task", '{"goal": "look"}'))
+    environ = {**authority.settings(), "NETACLAW_OPENAI_BASE_URL": model_server.base_url}
+    async with pair_of(first_as_process=False, **environ) as pair, pair.one.client() as client:
         session_id = await pair.one.suite.new_session(client)
         async with followers(session_id, pair.two.suite) as (elsewhere,):
-            events = await until(chat(client, ChatRequest(session_id=session_id, content=DELEGATED)), "done")
+            turn = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+            await elsewhere.until(lambda: elsewhere.written == {"first"})  # text is live at its owner alone
+            held.open.set()
+            assert of_kind(await turn, "subagent_run_completed")
             await elsewhere.until_kind("done")
-            assert of_kind(elsewhere.events, "assistant_stream_delta"), "text is live at its owner alone"
-            assert of_kind(events, "subagent_run_completed")
             assert equal(elsewhere.view, SessionView.from_tree(await pair.one.suite.tree(client, session_id))) == []
 
 

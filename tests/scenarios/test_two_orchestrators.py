@@ -21,33 +21,15 @@ from netaclaw.session.v1.session_command_service_pb2 import (
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
-from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
+from tests.fakes.openai_server import Call, FakeOpenAI
 from tests.processes import gone
 from tests.scenarios.followers import Follower, check_whole, followers
+from tests.scenarios.held_answers import Held
 from tests.scenarios.pairs import OpenPair, Side
 from tests.scenarios.reading import chat, of_kind, until
 
 HANDOVER_S = 10.0
 """The lease of 1 s, the next look for orphans, and the turn itself on a busy machine."""
-
-
-class Held:
-    """A model that begins its answer to "wait", and goes on when it is let: with words, or with calls."""
-
-    def __init__(self, *calls: Call) -> None:
-        self.open = asyncio.Event()
-        self.calls = calls
-        self.asked = 0
-        self.began = asyncio.Event()
-
-    async def __call__(self, request: dict[str, object]) -> Reply:
-        messages = request["messages"]
-        assert isinstance(messages, list)
-        if messages[-1]["content"] != "wait":
-            return Reply([Text(f"you said {messages[-1]['content']}")])
-        self.asked += 1
-        self.began.set()
-        return Reply([Text("first"), Wait(self.open), *(self.calls or [Text(" answer")])])
 
 
 async def test_watchers_of_both_instances_see_a_turn_live_wherever_it_runs(
