@@ -32,7 +32,7 @@ from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite
 
 ARGUMENTS = json.loads((Path(__file__).parents[1] / "cases" / "store-args-01.json").read_text())["raw_arguments"]
-LEASE = {"NETACLAW_LEASE_SECONDS": "1"}
+LEASE = {"NETACLAW_LEASE_SECONDS": "2"}
 LARGE = 1_000_000
 DEAF_S = 5.0
 

@@ -80,7 +80,7 @@ async def test_whoever_takes_a_turn_over_reads_large_texts_whole(
         return Reply([Thinking(REASONING), Text(LARGE), Call("run_shell", json.dumps(command))])
 
     model_server.rule = rule
-    settings = {"NETACLAW_LEASE_SECONDS": "1", "NETACLAW_OPENAI_BASE_URL": model_server.base_url}
+    settings = {"NETACLAW_LEASE_SECONDS": "2", "NETACLAW_OPENAI_BASE_URL": model_server.base_url}
     async with open_suite("four_processes", **settings) as suite, suite.client() as client:
         agent = Agent(name="worker", shell_enabled=True)
         made = await client.agents.CreateAgent(CreateAgentRequest(agent=agent))
@@ -89,7 +89,8 @@ async def test_whoever_takes_a_turn_over_reads_large_texts_whole(
             events = chat(client, ChatRequest(session_id=session_id, content="go"))
             await until(events, "tool_call_started")
             async with asyncio.timeout(20):
-                while not (workspace / "ran.txt").exists():  # noqa: ASYNC110  # a process of its own writes it
+                ran = workspace / "ran.txt"
+                while not (ran.exists() and ran.read_text()):  # noqa: ASYNC110  # a process of its own writes it
                     await asyncio.sleep(0.02)  # nobody tells of it
             suite.kill("orchestrator")
             await events.aclose()

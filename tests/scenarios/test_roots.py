@@ -126,7 +126,7 @@ async def test_a_first_message_that_waits_is_begun_by_the_next_owner(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
     echo = model_server.rule = Echo()
-    settings = {"NETACLAW_LEASE_SECONDS": "1", OPENAI: model_server.base_url}
+    settings = {"NETACLAW_LEASE_SECONDS": "2", OPENAI: model_server.base_url}
     async with open_suite("four_processes", **settings) as suite, suite.client() as client:
         session_id = await suite.new_session(client)
         async with followers(session_id, suite, suite) as (one, other):

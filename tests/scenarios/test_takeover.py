@@ -16,7 +16,7 @@ from tests.fakes.openai_server import FakeOpenAI, Reply, ScriptedRule, Text, Wai
 from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite, RunningSuite
 
-LEASE = {"NETACLAW_LEASE_SECONDS": "1"}
+LEASE = {"NETACLAW_LEASE_SECONDS": "2"}
 PROMPT = "in parallel: count files; search needle; find the 2 largest files"
 
 

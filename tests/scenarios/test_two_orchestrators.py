@@ -224,6 +224,9 @@ async def test_the_turn_of_an_owner_that_goes_is_handed_over(
             await check_whole(pair.two.suite, client, there)
     (assistant,) = [entry for entry in there.view.entries.values() if entry.HasField("assistant")]
     assert assistant.assistant.parts[0].text.text == "first answer"
+    tried = [e.session_entry_updated.entry.assistant.attempt for e in there.events]
+    shown = [e.assistant_stream_start.attempt for e in there.events]
+    assert tried.index(2) < shown.index(2), "two owners would give their attempts one number"
 
 
 async def test_messages_that_wait_when_their_owner_dies_between_two_turns_are_begun_by_another(

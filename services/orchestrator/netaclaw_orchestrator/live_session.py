@@ -141,10 +141,11 @@ class LiveSession:
             drafts = await reads.drafts(self.owner_id, self.session_id, claimed.session.seq)
             await turn.interrupt(_draft_parts(drafts, anchor))
         else:
+            committed = None
             if anchor is not None and anchor.streaming:
-                anchor.begin_again()
-                self.writer.post(*anchor.writes())
-            turn.start()
+                anchor.begin_again()  # committed before its call, so that an owner after this one counts it, too
+                committed = self.writer.post(*anchor.writes())
+            turn.start(committed)
         return turn
 
     def enqueue(self, waiting: Waiting) -> None:

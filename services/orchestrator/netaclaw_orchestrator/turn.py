@@ -90,9 +90,9 @@ class Turn:
         self._steering = [each for each in self._steering if each.request_id != request_id]
         return len(self._steering) < before
 
-    def start(self) -> None:
-        """Begin to run."""
-        self._task = asyncio.create_task(self._run())
+    def start(self, committed: asyncio.Future[None] | None = None) -> None:
+        """Begin to run, once what must stand before is committed."""
+        self._task = asyncio.create_task(self._run(committed))
 
     async def cancel(self) -> None:
         """Cancel the turn with all its children; returns when they are gone and the end is committed."""
@@ -279,10 +279,10 @@ class Turn:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
+    async def _run(self, committed: asyncio.Future[None] | None) -> None:
         self._begun = True
         try:
-            await self._run_to_end()
+            await self._run_to_end(committed)
         except Exception as error:
             reason = error.reason_name if isinstance(error, NetaclawError) else type(error).__name__
             log.warning("turn lost", extra={"turn_id": self.turn_id, "reason": reason})
@@ -291,12 +291,14 @@ class Turn:
         finally:
             self.ended.set()
 
-    async def _run_to_end(self) -> None:
+    async def _run_to_end(self, committed: asyncio.Future[None] | None) -> None:
         limits = LoopLimits(max_rounds=self._context.agent.max_tool_rounds or DEFAULT_MAX_ROUNDS)
         resume = self._anchor.message() if self._anchor is not None and not self._anchor.streaming else None
         try:
             if self._cancelled or self._stopped:
                 raise asyncio.CancelledError
+            if committed is not None:
+                await committed
             if resume is not None and not calls_of(resume):  # its owner died between the answer and the turn's end
                 end = LoopEnd(SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED, text_of(resume), "", 0, resume)
             else:
