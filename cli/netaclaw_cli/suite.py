@@ -88,6 +88,7 @@ class Suite:
         self._store_failed = False
         self._local: LocalModel | None = None
         self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
+        self._orchestrator_id = options.environ.get("NETACLAW_ORCHESTRATOR_ID") or secrets.token_hex(16)
         self._link_settings, self._link = LinkSettings(), PLAIN
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -223,6 +224,7 @@ class Suite:
         own = {
             "NETACLAW_DATA_DIR": str(self._options.data_dir),
             "NETACLAW_SERVICE_TOKEN": self._service_token,
+            "NETACLAW_ORCHESTRATOR_ID": self._orchestrator_id,  # one that is started again ends the last one's leases
             "NETACLAW_WORKSPACES": ",".join(f"{name}={path}" for name, path in self._options.workspaces.items()),
         }
         if self._local is not None:

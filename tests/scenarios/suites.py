@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncpg
+import grpc
 
+from netaclaw.chat.v1.chat_service_pb2 import PingRequest
 from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse
@@ -60,12 +62,12 @@ class RunningSuite:
         os.kill(self.processes.pid(service), signal.SIGKILL)
 
     async def restart(self, service: str) -> None:
-        """End a service process at once; returns when its successor serves."""
+        """End a service process at once; returns when its successor serves, and the gateway reaches it."""
         assert self.processes is not None
         before = self.processes.pid(service)
         self.kill(service)
-        async with asyncio.timeout(30):
-            while self.processes.pid(service) == before:  # noqa: ASYNC110  # the suite has no event for it
+        async with asyncio.timeout(30), self.client() as client:
+            while self.processes.pid(service) == before or not await _answers(client):  # noqa: ASYNC110  # no event for it
                 await asyncio.sleep(0.05)  # between two looks at a process
 
     def client(self) -> Client:
@@ -118,6 +120,16 @@ Road = Callable[[str, str], Awaitable[str]]
 async def straight(service: str, address: str) -> str:
     """The service itself."""
     return address
+
+
+async def _answers(client: Client) -> bool:
+    try:
+        await client.chat.Ping(PingRequest(nonce="there?"))
+    except grpc.aio.AioRpcError as error:
+        if error.code() != grpc.StatusCode.UNAVAILABLE:
+            raise
+        return False
+    return True
 
 
 @asynccontextmanager

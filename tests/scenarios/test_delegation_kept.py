@@ -22,6 +22,7 @@ from netaclaw.session.v1.session_service_pb2 import (
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.usage import add_usage
 from netaclaw_client.client import Client
+from netaclaw_client.follow import run_turn
 from netaclaw_client.view import SessionView
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.tool_calls import ToolCalls
@@ -134,9 +135,10 @@ async def test_a_child_can_be_gone_on_with_whatever_its_end_and_after_restarts(
         session_id = await suite.new_session(client)
 
         async def say(content: str) -> list[str]:
-            asked = ExecuteChatRequest(session_id=session_id, content=content)
-            answer = await client.chat.ExecuteChat(asked)
-            return [item.task_id for item in answer.subagent_batches[0].items]
+            asked = ChatRequest(session_id=session_id, content=content)
+            known = (await client.load(session_id)).seq
+            [ended] = of_kind([event async for event in run_turn(client, asked, known)], "subagent_run_completed")
+            return [item.task_id for item in ended.subagent_run_completed.batch.items]
 
         looked, failed = await say(tasks("look", "fail"))
         for service in ("orchestrator", "runner"):

@@ -6,13 +6,15 @@ import asyncio
 
 import pytest
 
-from netaclaw.chat.v1.chat_service_pb2 import ChatRequest
+from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import ChatEvent, TurnOutcome
 from netaclaw_client.client import Client
 from netaclaw_client.comparison import equal
-from netaclaw_client.follow import follow
+from netaclaw_client.follow import follow, run_turn
 from netaclaw_client.view import SessionView
 from tests.fakes.openai_server import FakeOpenAI, Reply, ScriptedRule, Text, Wait
+from tests.scenarios.followers import followers
+from tests.scenarios.held_answers import Held
 from tests.scenarios.reading import chat, until
 from tests.scenarios.suites import OpenSuite, RunningSuite
 
@@ -58,6 +60,27 @@ async def test_a_delegated_turn_survives_the_death_of_any_service(service: str, 
     assert {row["status"] for row in rows} <= allowed
     assert len(rows) == 3
     assert [turn["state"] for turn in turns] == ["ended"]
+
+
+async def test_an_orchestrator_that_is_started_again_waits_for_no_lease_of_the_one_that_died(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    """However long a lease is: running turns go on, and a session that was idle answers."""
+    held = model_server.rule = Held()
+    settings = {"NETACLAW_LEASE_SECONDS": "600", "NETACLAW_OPENAI_BASE_URL": model_server.base_url}
+    async with open_suite("four_processes", **settings) as suite, suite.client() as client:
+        idle, session_id = [await suite.new_session(client) for _ in range(2)]
+        await client.chat.ExecuteChat(ExecuteChatRequest(session_id=idle, content="before"))
+        async with followers(session_id, suite) as (follower,):
+            events = chat(client, ChatRequest(session_id=session_id, content="wait"))
+            await until(events, "assistant_stream_delta")
+            await suite.restart("orchestrator")
+            await events.aclose()
+            said = [event async for event in run_turn(client, ChatRequest(session_id=idle, content="after"))]
+            held.open.set()
+            await follower.until_kind("done")
+            await check_whole(suite, client, follower.view)
+    assert said[-1].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
 
 
 async def test_a_model_call_whose_owner_died_is_made_again_in_its_entry(

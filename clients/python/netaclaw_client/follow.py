@@ -170,7 +170,3 @@ def _is_next(event: ChatEvent, last: int) -> bool:
     if event.seq > last + 1:
         raise Gap(last, event.seq)
     return event.seq == 0 or event.seq == last + 1
-
-
-def _ends(event: ChatEvent, turn_id: str) -> bool:
-    return event.turn_id == turn_id and event.WhichOneof("event") in _ENDS

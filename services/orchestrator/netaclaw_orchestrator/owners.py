@@ -90,12 +90,17 @@ class Owners:
 def named_owner(error: NetaclawError, context: grpc.aio.ServicerContext[object, object]) -> str:
     """Where the owner is reached that a refused call names with OWNED_ELSEWHERE.
 
-    Raises the error again when it is another one, or the call was passed on already.
+    Raises the error again when it is another one; SERVICE_UNAVAILABLE when the call was passed on already: the owner
+    has just changed, or has died and its lease is not over.
     """
-    address = error.metadata.get("address", "") if error.reason == Reason.REASON_OWNED_ELSEWHERE else ""
-    if not address or forwarded(context):
+    if error.reason != Reason.REASON_OWNED_ELSEWHERE:
         raise error
-    return address
+    if forwarded(context):
+        words = "the session is being taken over: try again"
+        raise NetaclawError(
+            Reason.REASON_SERVICE_UNAVAILABLE, words, metadata={"service": "orchestrator"}, retry_after=1.0
+        ) from error
+    return error.metadata["address"]
 
 
 def forwarded(context: grpc.aio.ServicerContext[object, object]) -> bool:
