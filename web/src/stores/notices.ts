@@ -45,7 +45,6 @@ export const useNotices = defineStore("notices", () => {
     }
   }
 
-  /** Said to screen readers, a second time as well. */
   /** Do what may be done twice, for a while again and again when the suite cannot be reached. */
   function persist(work: () => Promise<unknown>): Promise<boolean> {
     const backoff = new Backoff({ maxAttempts: MOST_TRIES });
@@ -77,6 +76,7 @@ export const useNotices = defineStore("notices", () => {
     }
   }
 
+  /** Said to screen readers, a second time as well. */
   function announce(text: string): void {
     announcement.value = "";
     void nextTick(() => (announcement.value = text));
