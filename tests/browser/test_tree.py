@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.page_model import SUMMARY
 from tests.browser.page_reading import shown, stored
 from tests.browser.page_suite import PageSuite, begin, send, session_of, settled, turn
+from tests.fakes.openai_server import Reply, Text, Wait
 
 
 def test_a_node_is_labelled_found_by_its_label_and_copied_into_a_session(tab: Page, suite: PageSuite) -> None:
@@ -51,6 +52,30 @@ def test_a_branch_that_is_left_is_summed_up_where_one_asks_for_it(tab: Page, sui
     tree = suite.tree(session_of(tab))
     summaries = [entry for entry in tree.entries if entry.HasField("branch_summary")]
     assert [entry.entry_id for entry in summaries] == [tree.session.leaf_entry_id]
+
+
+def test_a_summary_that_takes_too_long_is_stopped_and_nothing_has_moved(tab: Page, suite: PageSuite) -> None:
+    begin(tab, suite)
+    turn(tab, "hello")
+    turn(tab, "list the files")
+    tab.locator("[data-edit]").last.click()
+    tab.locator(".edit textarea").fill("hello again")
+    tab.locator(".edit .primary").click()
+    expect(tab.locator(".pager")).to_contain_text("2/2")
+    settled(tab)
+    leaf = suite.tree(session_of(tab)).session.leaf_entry_id
+    suite.hold()
+    with suite.model.answers(then=Reply([Text("They "), Wait(suite.waiting), Text("talked.")])):
+        tab.locator("[data-open-tree]").click()
+        tab.get_by_label("Summarise the branch that is left").check()
+        tab.locator("[data-tree-entry]", has_text="list the files").locator(".node").click()
+        tab.locator(".note", has_text="Summarising…").get_by_role("button", name="Stop").click()
+        expect(tab.locator("[data-notice=NOT_COMPACTED]")).to_be_visible()
+    suite.release()
+    expect(tab.locator(".note")).to_have_count(0)
+    tree = suite.tree(session_of(tab))
+    assert tree.session.leaf_entry_id == leaf
+    assert not any(entry.HasField("branch_summary") for entry in tree.entries)
 
 
 def test_the_first_message_edited_begins_a_tree_of_its_own(tab: Page, suite: PageSuite) -> None:
