@@ -24,7 +24,7 @@ _FEW_RUNS = 8
 """Runs beyond these stretch the pace."""
 _MOST_PACES = 2.0
 _URGENT_PART = 0.2
-"""Of the pace, for news that somebody waits for."""
+"""Of the pace, for news that somebody waits for, unless all runs have such: then nobody else's are to come."""
 
 
 class Caller:
@@ -39,6 +39,8 @@ class Caller:
         self._refused: list[RunEvents] = []
         self._wake = asyncio.Event()
         self._urgent = asyncio.Event()
+        self._complete = asyncio.Event()
+        """Every run has news that somebody waits for."""
         self._sent_at = 0.0
         self._closing = False
 
@@ -96,23 +98,25 @@ class Caller:
             response.runs.append(said)
             room -= waiting - reader.size
         self._urgent.clear()
+        self._complete.clear()
         if any(reader.urgent for reader in self._ready.values()):
-            self._urgent.set()
+            self._note_urgent()
         self._sent_at = asyncio.get_running_loop().time()
         return response
 
     async def _company(self) -> None:
         """Let news gather after a message: the more runs there are, the longer; a part of it when somebody waits."""
-        loop = asyncio.get_running_loop()
         pace_s = self._pace_s * min(max(len(self._followed) / _FEW_RUNS, 1.0), _MOST_PACES)
-        left = self._sent_at + pace_s - loop.time()
-        if left > 0 and not self._urgent.is_set():
+        await self._set_before(self._urgent, self._sent_at + pace_s)
+        await self._set_before(self._complete, self._sent_at + pace_s * _URGENT_PART)
+
+    async def _set_before(self, event: asyncio.Event, deadline: float) -> None:
+        """Wait for an event up to a time of the loop."""
+        left = deadline - asyncio.get_running_loop().time()
+        if left > 0 and not event.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._urgent.wait()
-        left = self._sent_at + pace_s * _URGENT_PART - loop.time()
-        if left > 0:
-            await asyncio.sleep(left)  # the pace itself
+                    await event.wait()
 
     def _say(self, run_id: str, reader: Reader, share: int, room: int) -> RunEvents | None:
         """What the run has to say; None when its next event is larger than the room. What does not fit into its share
@@ -147,11 +151,16 @@ class Caller:
             self._ready[run_id] = reader
             self._wake.set()
             if reader.urgent:
-                self._urgent.set()
+                self._note_urgent()
 
         reader.on_ready = on_ready
         if reader.ready:
             on_ready()
+
+    def _note_urgent(self) -> None:
+        self._urgent.set()
+        if all(reader.urgent for _, reader in self._followed.values()):
+            self._complete.set()
 
     def _forget(self, run_id: str) -> None:
         run, reader = self._followed.pop(run_id)
@@ -166,6 +175,7 @@ class Caller:
     def _rush(self) -> None:
         self._wake.set()
         self._urgent.set()
+        self._complete.set()
 
 
 def _refusal(run_id: str, error: NetaclawError) -> RunEvents:

@@ -69,6 +69,20 @@ async def test_the_first_news_go_at_once_and_later_ones_wait_for_company() -> No
         assert _said(await taking) == {"1": ["stream_delta"], "2": ["ended"]}
 
 
+async def test_the_last_news_that_somebody_waits_for_go_at_once() -> None:
+    caller, [one, two] = _begin("1", "2")
+    one.add(_delta("at once"))
+    await caller.take()
+    one.add(RunEvent(ended=RunEnded()))
+    taking = asyncio.create_task(caller.take())
+    for _ in range(10):
+        await asyncio.sleep(0)  # one turn of the event loop
+    assert not taking.done()
+    two.add(RunEvent(ended=RunEnded()))
+    async with asyncio.timeout(LIMITS.pace_s / 10):
+        assert _said(await taking) == {"1": ["ended"], "2": ["ended"]}
+
+
 async def test_a_call_without_orders_ends_with_the_last_of_its_runs() -> None:
     caller, [one] = _begin("1")
     caller.close()
