@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from netaclaw_chassis.ids import new_id
 from netaclaw_chassis.link import PLAIN, LinkSettings, load
 from netaclaw_chassis.settings import SettingsError, read
 from netaclaw_cli import child as children
@@ -88,7 +89,7 @@ class Suite:
         self._store_failed = False
         self._local: LocalModel | None = None
         self._service_token = options.environ.get("NETACLAW_SERVICE_TOKEN") or secrets.token_urlsafe(32)
-        self._orchestrator_id = options.environ.get("NETACLAW_ORCHESTRATOR_ID") or secrets.token_hex(16)
+        self._orchestrator_id = options.environ.get("NETACLAW_ORCHESTRATOR_ID") or new_id()
         self._link_settings, self._link = LinkSettings(), PLAIN
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
