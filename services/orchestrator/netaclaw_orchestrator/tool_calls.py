@@ -152,7 +152,7 @@ class ToolCalls:
         return groups
 
     async def _run_one(self, anchor: AnchorEntry, call: ToolCallPart) -> ToolCallPart:
-        """started (committed) → run → completed (committed).
+        """started (committed) → run → completed (committed). A delegation is committed with its start.
 
         A call that a dead owner left running is run again, unless that could repeat an effect: then it is IN_DOUBT.
         """
@@ -168,7 +168,9 @@ class ToolCalls:
             if refused is not None:
                 return refused
         else:
-            await self._started(anchor, part, ToolCallState.TOOL_CALL_STATE_RUNNING)
+            started = self._started(anchor, part, ToolCallState.TOOL_CALL_STATE_RUNNING)
+            if call.tool_name not in DELEGATE_TOOLS:
+                await started
         try:
             ended = await run_call(self.box, anchor.call(call.call_id))
         except asyncio.CancelledError:
@@ -228,7 +230,7 @@ class ToolCalls:
             ToolEffect.TOOL_EFFECT_IDEMPOTENT,
         )
 
-    async def _started(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> None:
+    def _started(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> asyncio.Future[None]:
         tool = self.box.tools.get(part.tool_name)
         route = tool.route if tool is not None else self.box.refused.get(part.tool_name)
         if route is not None:
@@ -237,7 +239,7 @@ class ToolCalls:
         if state == ToolCallState.TOOL_CALL_STATE_RUNNING:
             part.start_time.GetCurrentTime()
         started = ToolCallStarted(call=ToolCallPart(call_id=part.call_id))
-        await self._context.writer.append(*anchor.writes(quiet=True), anchor.event_write(tool_call_started=started))
+        return self._context.writer.post(*anchor.writes(quiet=True), anchor.event_write(tool_call_started=started))
 
     async def _end_unrun(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> ToolCallPart:
         words = _UNRUN[state] if part.HasField("start_time") else _NEVER_ALLOWED
