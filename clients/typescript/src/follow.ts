@@ -4,7 +4,7 @@ import { Backoff } from "./backoff.js";
 import { type Client, loadSession } from "./client.js";
 import { Gap, isCut } from "./errors.js";
 import type { ChatRequestSchema } from "./gen/netaclaw/chat/v1/chat_service_pb.js";
-import type { ChatEvent } from "./gen/netaclaw/chat/v1/event_pb.js";
+import { type ChatEvent, ReceiptState } from "./gen/netaclaw/chat/v1/event_pb.js";
 import { EntryKind } from "./gen/netaclaw/session/v1/entry_pb.js";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { SessionView } from "./view.js";
@@ -60,10 +60,11 @@ export async function* follow(
 }
 
 /**
- * Send a message and yield its session's events after a seq, until its turn's `done` or `error`.
+ * Send a message and yield its session's events after a seq, until its turn's `done` or `error`, or the receipt that says
+ * that it was taken back.
  *
  * Survives cuts: before the first event the same request is sent again under one request id, so that it starts one
- * turn; after it, the session is followed from the last seq.
+ * turn; after it, or once the message is known to wait, the session is followed from the last seq.
  */
 export async function* runTurn(
   client: Client,
@@ -72,15 +73,15 @@ export async function* runTurn(
   options: Omit<FollowOptions, "snapshot"> = {},
 ): AsyncGenerator<ChatEvent, void, undefined> {
   const { signal, backoff = new Backoff() } = options;
-  const turn = new Turn(afterSeq);
   const sent = { ...request, requestId: request.requestId || crypto.randomUUID() };
-  while (!turn.turnId) {
+  const turn = new Turn(sent.requestId, afterSeq);
+  while (!turn.turnId && !turn.waits) {
     try {
       for await (const event of chat(client, sent, turn, signal)) {
         yield event;
         if (turn.endedBy(event)) return;
       }
-      if (!turn.turnId) return; // the stream ended by itself: there is nothing to wait for
+      if (!turn.turnId && !turn.waits) return; // the stream ended by itself: there is nothing to wait for
     } catch (error) {
       if (signal?.aborted) return;
       if (!(error instanceof Gap || isCut(error)) || backoff.exhausted) throw error;
@@ -90,6 +91,7 @@ export async function* runTurn(
     if (signal?.aborted) return;
   }
   for await (const event of follow(client, turn.sessionId, turn.last, { ...options, backoff })) {
+    turn.note(event);
     yield event;
     if (turn.endedBy(event)) return;
   }
@@ -98,11 +100,12 @@ export async function* runTurn(
 /** What is known of a turn that was started. */
 export interface StartedTurn {
   readonly sessionId: string;
+  /** Empty while the message waits: the receipt that says that it was taken names its turn. */
   readonly turnId: string;
 }
 
 /**
- * Send a message and return as soon as its turn is committed; its events come by `follow` or a feed.
+ * Send a message and return as soon as it is committed, begun or waiting; its events come by `follow` or a feed.
  *
  * The stream of the call is given back, because leaving cancels nothing, and a browser has few connections. A cut before
  * the commit is followed by the same request under one request id.
@@ -119,8 +122,9 @@ export async function startTurn(
     const either = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal;
     try {
       for await (const response of client.chat.chat(sent, { signal: either })) {
-        const named = response.events.find((event) => event.sessionId);
-        if (named) return { sessionId: named.sessionId, turnId: turnIdOf(response.events) };
+        const turn = new Turn(sent.requestId);
+        for (const event of response.events) turn.note(event);
+        if (turn.sessionId) return { sessionId: turn.sessionId, turnId: turn.turnId };
       }
       throw new ConnectError("the stream ended before its first event", Code.Unavailable);
     } catch (error) {
@@ -132,28 +136,40 @@ export async function startTurn(
   }
 }
 
-/** A turn is named by its user entry; receipts before it belong to the turn that was running. */
-function turnIdOf(events: readonly ChatEvent[]): string {
-  const named = events.find(
-    (event) => event.event.case === "sessionEntryAdded" && event.event.value.entry?.kind === EntryKind.USER,
-  );
-  return named?.turnId ?? "";
-}
-
+/** What is known of a message that was sent. */
 class Turn {
   sessionId = "";
   turnId = "";
+  /** Whether it is queued: then its receipts say which turn takes it. */
+  waits = false;
 
-  constructor(public last: bigint) {}
+  constructor(
+    private readonly requestId: string,
+    public last = 0n,
+  ) {}
 
+  /** A turn is named by its user entry, or by the receipt of a message that waited for it. */
   note(event: ChatEvent): void {
     this.sessionId = event.sessionId || this.sessionId;
-    this.turnId ||= turnIdOf([event]);
+    const receipt = this.receiptIn(event);
+    if (receipt !== undefined) {
+      this.waits = true;
+      if (receipt === ReceiptState.TAKEN) this.turnId = event.turnId;
+    } else if (!this.turnId && !this.waits && event.event.case === "sessionEntryAdded") {
+      if (event.event.value.entry?.kind === EntryKind.USER) this.turnId = event.turnId;
+    }
   }
 
+  /** Whether the turn ends with it, or will not begin: the message was taken back. */
   endedBy(event: ChatEvent): boolean {
+    if (this.receiptIn(event) === ReceiptState.RETRACTED) return true;
     const end = event.event.case === "done" || event.event.case === "error";
     return end && this.turnId !== "" && event.turnId === this.turnId;
+  }
+
+  private receiptIn({ event }: ChatEvent): ReceiptState | undefined {
+    const mine = event.case === "messageReceipt" && event.value.requestId === this.requestId;
+    return mine ? event.value.state : undefined;
   }
 }
 

@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 
@@ -6,7 +6,8 @@ import { differences } from "../src/comparison.js";
 import { Gap } from "../src/errors.js";
 import { follow, type FollowOptions, runTurn, startTurn } from "../src/follow.js";
 import { ErrorInfoSchema } from "../src/gen/google/rpc/error_details_pb.js";
-import { type ChatEvent, ChatEventSchema } from "../src/gen/netaclaw/chat/v1/event_pb.js";
+import { type ChatEvent, ChatEventSchema, ReceiptState } from "../src/gen/netaclaw/chat/v1/event_pb.js";
+import { EntryKind } from "../src/gen/netaclaw/session/v1/entry_pb.js";
 import { SessionView } from "../src/view.js";
 import { cut, FakeSuite, impatient } from "./fake-suite.js";
 import { events, sessionId, stored } from "./recorded.js";
@@ -165,7 +166,92 @@ describe("runTurn", () => {
   });
 });
 
+const waitingRequest = { sessionId, content: "and then", requestId: "mine" };
+type Body = NonNullable<MessageInitShape<typeof ChatEventSchema>["event"]>;
+const at = (seq: number, turnId: string, event: Body) =>
+  create(ChatEventSchema, { sessionId, seq: BigInt(seq), turnId, event });
+const asked = (seq: number, turnId: string) =>
+  at(seq, turnId, { case: "sessionEntryAdded", value: { entry: { kind: EntryKind.USER } } });
+const receipt = (seq: number, turnId: string, state: ReceiptState, requestId = "mine") =>
+  at(seq, turnId, { case: "messageReceipt", value: { requestId, state } });
+const done = (seq: number, turnId: string) => at(seq, turnId, { case: "done", value: {} });
+
+/** A message waits for another's turn, and for that of a message before it. */
+const waited = [
+  asked(1, "theirs"),
+  receipt(2, "theirs", ReceiptState.QUEUED, "before"),
+  receipt(3, "theirs", ReceiptState.QUEUED),
+  done(4, "theirs"),
+  receipt(5, "third", ReceiptState.TAKEN, "before"),
+  asked(6, "third"),
+  done(7, "third"),
+  receipt(8, "own", ReceiptState.TAKEN),
+  asked(9, "own"),
+  done(10, "own"),
+  asked(11, "later"),
+];
+const queued = waited[2]!;
+
+async function waitingTurn(suite: FakeSuite, after = 0): Promise<number[]> {
+  const got: number[] = [];
+  const { backoff } = impatient(3);
+  for await (const event of runTurn(suite.client, waitingRequest, BigInt(after), { backoff })) {
+    got.push(Number(event.seq));
+  }
+  return got;
+}
+
+describe("runTurn in a session that others write to", () => {
+  test("follows it to its own turn's end when its first receipt is a gap", async () => {
+    const suite = new FakeSuite();
+    for (let n = 0; n < 9; n += 1) suite.chats.push([[queued], "silence"]);
+    suite.watches.push([waited.slice(0, 6), cut], [waited, "silence"]);
+    expect(await waitingTurn(suite)).toEqual(upTo(10));
+    expect(suite.asked).toHaveLength(1);
+    expect(suite.watchedAfter).toEqual([0n, 6n]);
+  });
+
+  test("ends when the message is taken back", async () => {
+    const suite = new FakeSuite();
+    for (let n = 0; n < 9; n += 1) suite.chats.push([[queued], "silence"]);
+    const told = receipt(4, "theirs", ReceiptState.RETRACTED);
+    suite.watches.push([[...waited.slice(0, 3), told, done(5, "theirs")], "silence"]);
+    expect(await waitingTurn(suite)).toEqual(upTo(4));
+  });
+
+  test.each([cut, undefined])("goes on when its stream ends after the receipt (%s)", async (end) => {
+    const suite = new FakeSuite();
+    suite.chats.push([[queued], end]);
+    suite.watches.push([waited, "silence"]);
+    expect(await waitingTurn(suite, 2)).toEqual(upTo(10, 3));
+    expect(suite.asked).toHaveLength(1);
+  });
+
+  test("follows one that begins at once when its entry is a gap", async () => {
+    const suite = new FakeSuite();
+    suite.chats.push([waited.slice(8, 10), "silence"]);
+    suite.watches.push([waited, "silence"]);
+    expect(await waitingTurn(suite, 1)).toEqual(upTo(10, 2));
+  });
+
+  test("finds its turn when it is sent again after it was taken", async () => {
+    const suite = new FakeSuite();
+    suite.chats.push([[], cut]); // its receipt was lost with the stream
+    for (let n = 0; n < 9; n += 1) suite.chats.push([waited.slice(7, 10), undefined]); // joined
+    suite.watches.push([waited, "silence"]);
+    expect(await waitingTurn(suite, 1)).toEqual(upTo(10, 2));
+    expect(suite.asked.map(({ requestId }) => requestId)).toEqual(["mine", "mine"]);
+  });
+});
+
 describe("startTurn", () => {
+  test("names the turn of a message that waits once its receipt does", async () => {
+    const suite = new FakeSuite();
+    suite.chats.push([[queued], "silence"], [[waited[7]!], "silence"]);
+    expect(await startTurn(suite.client, waitingRequest)).toEqual({ sessionId, turnId: "" });
+    expect(await startTurn(suite.client, waitingRequest)).toEqual({ sessionId, turnId: "own" });
+  });
+
   test("returns with the first event and gives the stream back", async () => {
     const suite = new FakeSuite();
     suite.chats.push([[], cut], [events().slice(0, 3), "silence"]);
