@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -160,7 +161,7 @@ func (c *cutting) Chat(request *chatpb.ChatRequest, stream grpc.ServerStreamingS
 	})
 }
 
-func connected(t *testing.T, service *cutting) *Client {
+func connected(t *testing.T, service chatpb.ChatServiceServer) *Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -197,6 +198,116 @@ func TestATurnThatIsCutAgainAndAgainEndsAsItIsStored(t *testing.T) {
 			checkEqual(t, view, stored(t))
 			if len(service.asked) < 2 || service.asked[0] == "" || service.asked[0] != service.asked[1] {
 				t.Fatalf("request ids: %v", service.asked)
+			}
+		})
+	}
+}
+
+// scripted answers each Chat with the next of its streams and cuts it then; Watch tells the session as it stands.
+type scripted struct {
+	chatpb.UnimplementedChatServiceServer
+	chats   [][]*chatpb.ChatEvent
+	session []*chatpb.ChatEvent
+	asked   []string
+}
+
+func (s *scripted) Chat(request *chatpb.ChatRequest, stream grpc.ServerStreamingServer[chatpb.ChatResponse]) error {
+	s.asked = append(s.asked, request.GetRequestId())
+	if len(s.asked) > len(s.chats) {
+		return status.Error(codes.FailedPrecondition, "asked too often")
+	}
+	if err := stream.Send(&chatpb.ChatResponse{Events: s.chats[len(s.asked)-1]}); err != nil {
+		return err
+	}
+	return status.Error(codes.Unavailable, "cut")
+}
+
+func (s *scripted) Watch(request *chatpb.WatchRequest, stream grpc.ServerStreamingServer[chatpb.WatchResponse]) error {
+	for _, event := range s.session {
+		if event.GetSeq() <= request.GetTargets()[0].GetAfterSeq() {
+			continue
+		}
+		if err := stream.Send(&chatpb.WatchResponse{Events: []*chatpb.ChatEvent{event}}); err != nil {
+			return err
+		}
+	}
+	return status.Error(codes.FailedPrecondition, "read past the end")
+}
+
+func asked(turnID string) *chatpb.ChatEvent {
+	entry := &sessionpb.Entry{Kind: sessionpb.EntryKind_ENTRY_KIND_USER}
+	return &chatpb.ChatEvent{TurnId: turnID, Event: &chatpb.ChatEvent_SessionEntryAdded{
+		SessionEntryAdded: &chatpb.SessionEntryAdded{Entry: entry},
+	}}
+}
+
+func receipt(turnID, requestID string, state chatpb.ReceiptState) *chatpb.ChatEvent {
+	told := &chatpb.MessageReceipt{RequestId: requestID, State: state}
+	return &chatpb.ChatEvent{TurnId: turnID, Event: &chatpb.ChatEvent_MessageReceipt{MessageReceipt: told}}
+}
+
+func done(turnID string) *chatpb.ChatEvent {
+	return &chatpb.ChatEvent{TurnId: turnID, Event: &chatpb.ChatEvent_Done{Done: &chatpb.Done{}}}
+}
+
+// numbered gives a session's events their seqs, from 1.
+func numbered(events ...*chatpb.ChatEvent) []*chatpb.ChatEvent {
+	for n, event := range events {
+		event.SessionId, event.Seq = "s", int64(n+1)
+	}
+	return events
+}
+
+// waited: a message waits for another's turn, and for that of a message before it.
+func waited() []*chatpb.ChatEvent {
+	return numbered(
+		asked("theirs"),
+		receipt("theirs", "before", chatpb.ReceiptState_RECEIPT_STATE_QUEUED),
+		receipt("theirs", "mine", chatpb.ReceiptState_RECEIPT_STATE_QUEUED),
+		done("theirs"),
+		receipt("third", "before", chatpb.ReceiptState_RECEIPT_STATE_TAKEN),
+		asked("third"),
+		done("third"),
+		receipt("own", "mine", chatpb.ReceiptState_RECEIPT_STATE_TAKEN),
+		asked("own"),
+		done("own"),
+		asked("later"),
+	)
+}
+
+func TestAMessageThatWaitsIsFollowedToTheEndOfItsOwnTurn(t *testing.T) {
+	retracted := numbered(append(waited()[:3], receipt("theirs", "mine", chatpb.ReceiptState_RECEIPT_STATE_RETRACTED), done("theirs"))...)
+	for name, test := range map[string]struct {
+		service *scripted
+		after   int64
+		last    int64
+	}{
+		"its receipt is a gap":           {&scripted{chats: [][]*chatpb.ChatEvent{waited()[2:3]}, session: waited()}, 0, 10},
+		"cut after its receipt":          {&scripted{chats: [][]*chatpb.ChatEvent{waited()[2:3]}, session: waited()}, 2, 10},
+		"taken back":                     {&scripted{chats: [][]*chatpb.ChatEvent{retracted[2:3]}, session: retracted}, 0, 4},
+		"sent again after it was taken":  {&scripted{chats: [][]*chatpb.ChatEvent{nil, waited()[7:10]}, session: waited()}, 1, 10},
+		"begun at once, its entry a gap": {&scripted{chats: [][]*chatpb.ChatEvent{waited()[8:10]}, session: waited()}, 1, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := connected(t, test.service)
+			request := &chatpb.ChatRequest{SessionId: "s", Content: "and then", RequestId: "mine"}
+			var got, want []int64
+			for event, err := range client.RunTurn(t.Context(), request, test.after) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, event.GetSeq())
+			}
+			for seq := test.after + 1; seq <= test.last; seq++ {
+				want = append(want, seq)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("seqs %v, not %v", got, want)
+			}
+			for _, id := range test.service.asked {
+				if id != "mine" {
+					t.Fatalf("request ids: %v", test.service.asked)
+				}
 			}
 		})
 	}

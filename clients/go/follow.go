@@ -48,18 +48,19 @@ func (c *Client) Follow(ctx context.Context, sessionID string, afterSeq int64) i
 	}
 }
 
-// RunTurn sends a message and yields its session's events after a seq, until its turn's `done` or `error`. It survives
-// cuts: before the first event the same request is sent again under one request id, so that it starts one turn; after
-// it, the session is followed from the last seq.
+// RunTurn sends a message and yields its session's events after a seq, until its turn's `done` or `error`, or the receipt
+// that says that it was taken back. It survives cuts: before the first event the same request is sent again under one
+// request id, so that it starts one turn; after it, or once the message is known to wait, the session is followed from
+// the last seq.
 func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, afterSeq int64) iter.Seq2[*chatpb.ChatEvent, error] {
 	return func(yield func(*chatpb.ChatEvent, error) bool) {
 		sent := proto.Clone(request).(*chatpb.ChatRequest)
 		if sent.RequestId == "" {
 			sent.RequestId = rand.Text()
 		}
-		turn, pauses := turn{last: afterSeq}, pause{}
+		turn, pauses := turn{last: afterSeq, requestID: sent.RequestId}, pause{}
 		take := func(event *chatpb.ChatEvent) bool { return yield(event, nil) && !turn.endedBy(event) }
-		for turn.turnID == "" && ctx.Err() == nil {
+		for turn.turnID == "" && !turn.waits && ctx.Err() == nil {
 			stopped, err := c.chat(ctx, sent, &turn, take)
 			if stopped || ctx.Err() != nil {
 				return
@@ -75,6 +76,7 @@ func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, after
 				yield(nil, err)
 				return
 			}
+			turn.note(event)
 			if !take(event) {
 				return
 			}
@@ -84,21 +86,35 @@ func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, after
 
 // turn is what is known of a message that was sent.
 type turn struct {
-	last              int64
-	sessionID, turnID string
+	last                         int64
+	requestID, sessionID, turnID string
+	waits                        bool // it is queued: then its receipts say which turn takes it
 }
 
-// note: a turn is named by its user entry; receipts before it belong to the turn that was running.
+// note: a turn is named by its user entry, or by the receipt of a message that waited for it.
 func (t *turn) note(event *chatpb.ChatEvent) {
 	if id := event.GetSessionId(); id != "" {
 		t.sessionID = id
 	}
-	if t.turnID == "" && event.GetSessionEntryAdded().GetEntry().GetKind() == sessionpb.EntryKind_ENTRY_KIND_USER {
+	if receipt := event.GetMessageReceipt(); receipt.GetRequestId() == t.requestID {
+		t.waits = true
+		if receipt.GetState() == chatpb.ReceiptState_RECEIPT_STATE_TAKEN {
+			t.turnID = event.GetTurnId()
+		}
+		return
+	}
+	asked := event.GetSessionEntryAdded().GetEntry().GetKind() == sessionpb.EntryKind_ENTRY_KIND_USER
+	if asked && t.turnID == "" && !t.waits {
 		t.turnID = event.GetTurnId()
 	}
 }
 
+// endedBy: the turn ends with the event, or will not begin, because the message was taken back.
 func (t *turn) endedBy(event *chatpb.ChatEvent) bool {
+	receipt := event.GetMessageReceipt()
+	if receipt.GetRequestId() == t.requestID && receipt.GetState() == chatpb.ReceiptState_RECEIPT_STATE_RETRACTED {
+		return true
+	}
 	ends := event.GetDone() != nil || event.GetError() != nil
 	return ends && t.turnID != "" && event.GetTurnId() == t.turnID
 }
