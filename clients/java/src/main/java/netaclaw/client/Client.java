@@ -15,6 +15,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import netaclaw.agent.v1.AgentServiceGrpc;
@@ -26,7 +27,6 @@ import netaclaw.chat.v1.ChatServiceOuterClass.WatchResponse;
 import netaclaw.chat.v1.ChatServiceOuterClass.WatchTarget;
 import netaclaw.chat.v1.Event.ChatEvent;
 import netaclaw.model.v1.ModelServiceGrpc;
-import netaclaw.session.v1.EntryOuterClass.EntryKind;
 import netaclaw.session.v1.SessionCommandServiceGrpc;
 import netaclaw.session.v1.SessionServiceGrpc;
 import netaclaw.session.v1.SessionServiceOuterClass.GetSessionTreeRequest;
@@ -114,7 +114,7 @@ public final class Client implements AutoCloseable {
    * thrown: OUT_OF_RANGE means that the tree has to be loaded again.
    */
   public void follow(String sessionId, long afterSeq, Predicate<ChatEvent> taker) throws InterruptedException {
-    Position position = new Position(afterSeq, sessionId);
+    Position position = new Position(afterSeq, sessionId, event -> {});
     Pause pause = new Pause();
     while (true) {
       WatchTarget target = WatchTarget.newBuilder().setSessionId(sessionId).setAfterSeq(position.last).build();
@@ -130,29 +130,35 @@ public final class Client implements AutoCloseable {
   }
 
   /**
-   * Sends a message and gives its session's events after a seq, until its turn's done or error.
+   * Sends a message and gives its session's events after a seq, until its turn's done or error, or the receipt that says
+   * that it was taken back.
    *
    * <p>Survives cuts: before the first event the same request is sent again under one request id, so that it starts one
-   * turn; after it, the session is followed from the last seq.
+   * turn; after it, or once the message is known to wait, the session is followed from the last seq.
    */
-  public void runTurn(ChatRequest request, long afterSeq, java.util.function.Consumer<ChatEvent> taker)
-      throws InterruptedException {
+  public void runTurn(ChatRequest request, long afterSeq, Consumer<ChatEvent> taker) throws InterruptedException {
     ChatRequest sent =
         request.getRequestId().isEmpty()
             ? request.toBuilder().setRequestId(UUID.randomUUID().toString()).build()
             : request;
-    Position position = new Position(afterSeq, "");
+    Turn turn = new Turn(sent.getRequestId());
+    Position position = new Position(afterSeq, "", turn::note);
     Predicate<ChatEvent> untilItsEnd =
         event -> {
           taker.accept(event);
-          return !position.endedBy(event);
+          return !turn.isEndedBy(event);
         };
     Pause pause = new Pause();
-    while (position.turnId.isEmpty()) {
+    while (!turn.isAccepted()) {
       if (pump(stub -> stub.chat(sent), ChatResponse::getEventsList, position, untilItsEnd)) return;
       pause.take();
     }
-    follow(position.sessionId, position.last, untilItsEnd);
+    Predicate<ChatEvent> noting =
+        event -> {
+          turn.note(event);
+          return untilItsEnd.test(event);
+        };
+    follow(turn.sessionId, position.last, noting);
   }
 
   /** One stream to its end; true when the taker wants no more, false when it is to be opened again. */
@@ -204,36 +210,27 @@ public final class Client implements AutoCloseable {
     return credentials == null ? stub : stub.withCallCredentials(credentials);
   }
 
-  /** How far a reader has come, and which turn it waits for. */
+  /** How far a reader has come, in one session or in whichever its stream names. */
   private static final class Position {
     long last;
-    String sessionId;
-    String turnId = "";
     private final String only;
+    private final Consumer<ChatEvent> note;
 
-    Position(long last, String only) {
+    Position(long last, String only, Consumer<ChatEvent> note) {
       this.last = last;
-      this.sessionId = only;
       this.only = only;
+      this.note = note;
     }
 
-    /** Whether an event is to be taken: live ones always, durable ones in their turn. */
+    /** Whether an event is to be taken: live ones always, durable ones in their turn. It is noted in any case. */
     boolean isNew(ChatEvent event) {
       if (!only.isEmpty() && !event.getSessionId().isEmpty() && !event.getSessionId().equals(only)) return false;
-      if (!event.getSessionId().isEmpty()) sessionId = event.getSessionId();
-      // A turn is named by its user entry; receipts before it belong to the turn that was running.
-      if (turnId.isEmpty() && event.getSessionEntryAdded().getEntry().getKind() == EntryKind.ENTRY_KIND_USER) {
-        turnId = event.getTurnId();
-      }
+      note.accept(event);
       if (event.hasHeartbeat() && event.getHeartbeat().getSeq() > last) throw new Gap(last, event.getHeartbeat().getSeq());
       if (event.getSeq() > last + 1) throw new Gap(last, event.getSeq());
       if (event.getSeq() != 0 && event.getSeq() <= last) return false;
       last = Math.max(last, event.getSeq());
       return true;
-    }
-
-    boolean endedBy(ChatEvent event) {
-      return (event.hasDone() || event.hasError()) && !turnId.isEmpty() && turnId.equals(event.getTurnId());
     }
   }
 

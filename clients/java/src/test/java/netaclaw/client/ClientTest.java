@@ -23,13 +23,19 @@ import java.util.List;
 import java.util.Random;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.stream.LongStream;
 import netaclaw.chat.v1.ChatServiceGrpc;
 import netaclaw.chat.v1.ChatServiceOuterClass.ChatRequest;
 import netaclaw.chat.v1.ChatServiceOuterClass.ChatResponse;
 import netaclaw.chat.v1.ChatServiceOuterClass.WatchRequest;
 import netaclaw.chat.v1.ChatServiceOuterClass.WatchResponse;
 import netaclaw.chat.v1.Event.ChatEvent;
+import netaclaw.chat.v1.Event.Done;
+import netaclaw.chat.v1.Event.MessageReceipt;
+import netaclaw.chat.v1.Event.ReceiptState;
+import netaclaw.chat.v1.Event.SessionEntryAdded;
 import netaclaw.session.v1.EntryOuterClass.Entry;
+import netaclaw.session.v1.EntryOuterClass.EntryKind;
 import netaclaw.session.v1.SessionServiceOuterClass.GetSessionTreeResponse;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -132,11 +138,127 @@ class ClientTest {
     assertTrue(service.asked.size() > 1);
   }
 
+  /** A message waits for another's turn, and for that of a message before it. */
+  private static final List<ChatEvent> WAITED =
+      numbered(
+          asked("theirs"),
+          receipt("theirs", "before", ReceiptState.RECEIPT_STATE_QUEUED),
+          receipt("theirs", "mine", ReceiptState.RECEIPT_STATE_QUEUED),
+          done("theirs"),
+          receipt("third", "before", ReceiptState.RECEIPT_STATE_TAKEN),
+          asked("third"),
+          done("third"),
+          receipt("own", "mine", ReceiptState.RECEIPT_STATE_TAKEN),
+          asked("own"),
+          done("own"),
+          asked("later"));
+
+  private static final List<ChatEvent> RETRACTED =
+      numbered(
+          asked("theirs"),
+          receipt("theirs", "mine", ReceiptState.RECEIPT_STATE_QUEUED),
+          receipt("theirs", "mine", ReceiptState.RECEIPT_STATE_RETRACTED),
+          done("theirs"));
+
+  private static ChatEvent.Builder asked(String turnId) {
+    Entry entry = Entry.newBuilder().setKind(EntryKind.ENTRY_KIND_USER).build();
+    return ChatEvent.newBuilder().setTurnId(turnId).setSessionEntryAdded(SessionEntryAdded.newBuilder().setEntry(entry));
+  }
+
+  private static ChatEvent.Builder receipt(String turnId, String requestId, ReceiptState state) {
+    MessageReceipt.Builder told = MessageReceipt.newBuilder().setRequestId(requestId).setState(state);
+    return ChatEvent.newBuilder().setTurnId(turnId).setMessageReceipt(told);
+  }
+
+  private static ChatEvent.Builder done(String turnId) {
+    return ChatEvent.newBuilder().setTurnId(turnId).setDone(Done.getDefaultInstance());
+  }
+
+  /** A session's events with their seqs, from 1. */
+  private static List<ChatEvent> numbered(ChatEvent.Builder... events) {
+    List<ChatEvent> numbered = new ArrayList<>();
+    for (ChatEvent.Builder event : events) {
+      numbered.add(event.setSessionId("s").setSeq(numbered.size() + 1).build());
+    }
+    return numbered;
+  }
+
+  /** Seqs that runTurn gives for the message of a session; each Chat is answered by the next of some streams. */
+  private static List<Long> waitedFor(long after, List<ChatEvent> session, List<List<ChatEvent>> chats) throws Exception {
+    Scripted service = new Scripted(session, chats);
+    Server server = NettyServerBuilder.forAddress(new InetSocketAddress("127.0.0.1", 0)).addService(service).build().start();
+    List<Long> seqs = new ArrayList<>();
+    ChatRequest request = ChatRequest.newBuilder().setContent("and then").setRequestId("mine").build();
+    try (Client client = Client.connect("127.0.0.1:" + server.getPort(), null)) {
+      client.runTurn(request, after, event -> seqs.add(event.getSeq()));
+    } finally {
+      server.shutdownNow();
+    }
+    assertEquals(Set.of("mine"), new HashSet<>(service.asked));
+    return seqs;
+  }
+
+  private static List<Long> seqs(long first, long last) {
+    return LongStream.rangeClosed(first, last).boxed().toList();
+  }
+
+  @Test
+  void aMessageThatWaitsIsFollowedToTheEndOfItsOwnTurn() throws Exception {
+    assertEquals(seqs(1, 10), waitedFor(0, WAITED, List.of(WAITED.subList(2, 3)))); // its receipt is a gap
+    assertEquals(seqs(3, 10), waitedFor(2, WAITED, List.of(WAITED.subList(2, 3)))); // it is cut after its receipt
+  }
+
+  @Test
+  void aMessageThatIsTakenBackEndsIt() throws Exception {
+    assertEquals(seqs(1, 3), waitedFor(0, RETRACTED, List.of(RETRACTED.subList(1, 2))));
+  }
+
+  @Test
+  void aMessageThatIsSentAgainAfterItWasTakenFindsItsTurn() throws Exception {
+    assertEquals(seqs(2, 10), waitedFor(1, WAITED, List.of(List.of(), WAITED.subList(7, 10))));
+  }
+
+  @Test
+  void aTurnThatBeginsAtOnceIsFollowedWhenItsEntryIsAGap() throws Exception {
+    assertEquals(seqs(2, 10), waitedFor(1, WAITED, List.of(WAITED.subList(8, 10))));
+  }
+
   @Test
   void anAnswerIsNoCut() {
     assertTrue(Client.isCut(new StatusRuntimeException(Status.UNAVAILABLE)));
     assertTrue(Client.isCut(new StatusRuntimeException(Status.INTERNAL)));
     assertFalse(Client.isCut(new StatusRuntimeException(Status.NOT_FOUND)));
+  }
+
+  /** Answers each Chat with the next of its streams and cuts it then; Watch tells the session as it stands. */
+  private static final class Scripted extends ChatServiceGrpc.ChatServiceImplBase {
+    final List<String> asked = new ArrayList<>();
+    private final List<ChatEvent> session;
+    private final List<List<ChatEvent>> chats;
+
+    Scripted(List<ChatEvent> session, List<List<ChatEvent>> chats) {
+      this.session = session;
+      this.chats = chats;
+    }
+
+    @Override
+    public void chat(ChatRequest request, StreamObserver<ChatResponse> answer) {
+      asked.add(request.getRequestId());
+      if (asked.size() > chats.size()) {
+        answer.onError(Status.FAILED_PRECONDITION.withDescription("asked too often").asRuntimeException());
+        return;
+      }
+      answer.onNext(ChatResponse.newBuilder().addAllEvents(chats.get(asked.size() - 1)).build());
+      answer.onError(Status.UNAVAILABLE.asRuntimeException());
+    }
+
+    @Override
+    public void watch(WatchRequest request, StreamObserver<WatchResponse> answer) {
+      long after = request.getTargets(0).getAfterSeq();
+      List<ChatEvent> rest = session.stream().filter(event -> event.getSeq() > after).toList();
+      answer.onNext(WatchResponse.newBuilder().addAllEvents(rest).build());
+      answer.onError(Status.FAILED_PRECONDITION.withDescription("read past the end").asRuntimeException());
+    }
   }
 
   /** Serves the events after a seq, and cuts each stream after a few. */
