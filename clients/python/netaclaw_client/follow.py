@@ -59,7 +59,8 @@ async def follow(
 async def run_turn(
     client: Client, request: ChatRequest, after_seq: int = 0, *, backoff: Backoff | None = None
 ) -> AsyncGenerator[ChatEvent, None]:
-    """Send a message and yield its session's events after a seq, until its turn's `done` or `error`.
+    """Send a message and yield its session's events after a seq, until its turn's `done` or `error`, or the receipt
+    that says that it was taken back.
 
     Survives cuts: before the first event the same request is sent again under one request_id, so that it starts one
     turn; after it, or once the message is known to wait, the session is followed from the last seq.
@@ -76,7 +77,7 @@ async def run_turn(
                     yield event
                     if turn.ended_by(event):
                         return
-            if not turn.turn_id:
+            if not turn.turn_id and not turn.waits:
                 return  # the stream ended by itself: there is nothing to wait for
         except grpc.aio.AioRpcError as error:
             if not is_cut(error) or backoff.exhausted:

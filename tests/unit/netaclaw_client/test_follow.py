@@ -13,7 +13,7 @@ import pytest
 from netaclaw.chat.v1 import event_pb2 as chat
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ChatResponse, WatchRequest, WatchResponse
 from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceServicer, add_ChatServiceServicer_to_server
-from netaclaw.chat.v1.event_pb2 import ChatEvent
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
@@ -252,6 +252,22 @@ async def test_the_end_of_a_turn_before_is_not_this_turns_end(suite: Suite) -> N
         event.seq += 1
     suite.chats = [([old, *events], None)]
     assert await turn(suite) == [old, *events]
+
+
+@pytest.mark.parametrize("end", [grpc.StatusCode.UNAVAILABLE, None])
+async def test_a_message_that_waits_is_followed_when_its_stream_ends_before_its_turn(suite: Suite, end: End) -> None:
+    events = story.whole_turn()
+    queued, taken = (story.event(n + 1, message_receipt=chat.MessageReceipt(request_id="mine")) for n in range(2))
+    queued.message_receipt.state = ReceiptState.RECEIPT_STATE_QUEUED
+    taken.message_receipt.state = ReceiptState.RECEIPT_STATE_TAKEN
+    queued.turn_id = "before"
+    for event in events:
+        event.seq += 2
+    suite.chats = [([queued], end)]
+    suite.watches = [([taken, *events], None)]
+    request = ChatRequest(session_id=story.SESSION, content="count them", request_id="mine")
+    assert await turn(suite, request) == [queued, taken, *events]
+    assert suite.watched_after == [1]
 
 
 async def test_a_refused_message_is_raised(suite: Suite) -> None:
