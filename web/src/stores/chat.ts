@@ -174,9 +174,11 @@ export const useChat = defineStore("chat", () => {
     if (busy) waiting.value = [...waiting.value, { requestId, text, state: "sending" }];
     sending.value = !busy;
     const more = { requestId, whenBusy: busy ? whenBusy : WhenBusy.REJECT, ...place };
-    const accepted = await notices.attempt(() => store.send(text, more));
+    let turnId = "";
+    const accepted = await notices.attempt(async () => ({ turnId } = await store.send(text, more)));
     sending.value = false;
-    if (!accepted) waiting.value = waiting.value.filter((message) => message.requestId !== requestId);
+    // With a turn at once it waits for none: the one that this page still shows had ended, and no receipt comes.
+    if (!accepted || turnId) forgetWaiting(requestId);
     if (accepted && open === store) from.value = "";
     return accepted;
   }
