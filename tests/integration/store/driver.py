@@ -185,7 +185,7 @@ def event_write(event: ChatEvent) -> j.Write:
 
 
 async def append(store: Store, *requests: j.AppendRequest) -> j.AppendResponse:
-    """Send requests on one stream; answers the last response."""
+    """Send requests on one stream; answers the last response once the stream has ended: drafts come behind it."""
     call = store.journal.Append()
     response: Any = None
     for request in requests:
@@ -195,6 +195,7 @@ async def append(store: Store, *requests: j.AppendRequest) -> j.AppendResponse:
             metadata = await call.trailing_metadata()
             raise grpc.aio.AioRpcError(await call.code(), grpc.aio.Metadata(), metadata, await call.details() or "")
     await call.done_writing()
+    assert await call.read() is grpc.aio.EOF
     assert isinstance(response, j.AppendResponse)
     return response
 
