@@ -286,6 +286,7 @@ func TestAMessageThatWaitsIsFollowedToTheEndOfItsOwnTurn(t *testing.T) {
 		"cut after its receipt":          {&scripted{chats: [][]*chatpb.ChatEvent{waited()[2:3]}, session: waited()}, 2, 10},
 		"taken back":                     {&scripted{chats: [][]*chatpb.ChatEvent{retracted[2:3]}, session: retracted}, 0, 4},
 		"sent again after it was taken":  {&scripted{chats: [][]*chatpb.ChatEvent{nil, waited()[7:10]}, session: waited()}, 1, 10},
+		"over before what is known":      {&scripted{chats: [][]*chatpb.ChatEvent{waited()[7:10]}, session: waited()}, 10, 10},
 		"begun at once, its entry a gap": {&scripted{chats: [][]*chatpb.ChatEvent{waited()[8:10]}, session: waited()}, 1, 10},
 	} {
 		t.Run(name, func(t *testing.T) {

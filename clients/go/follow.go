@@ -62,7 +62,7 @@ func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, after
 		take := func(event *chatpb.ChatEvent) bool { return yield(event, nil) && !turn.endedBy(event) }
 		for turn.turnID == "" && !turn.waits && ctx.Err() == nil {
 			stopped, err := c.chat(ctx, sent, &turn, take)
-			if stopped || ctx.Err() != nil {
+			if stopped || turn.over || ctx.Err() != nil {
 				return
 			}
 			if !resumable(err) {
@@ -89,10 +89,12 @@ type turn struct {
 	last                         int64
 	requestID, sessionID, turnID string
 	waits                        bool // it is queued: then its receipts say which turn takes it
+	over                         bool // its end was told, and the caller had seen it before
 }
 
 // note: a turn is named by its user entry, or by the receipt of a message that waited for it.
 func (t *turn) note(event *chatpb.ChatEvent) {
+	defer func() { t.over = t.over || event.GetSeq() <= t.last && t.endedBy(event) }()
 	if id := event.GetSessionId(); id != "" {
 		t.sessionID = id
 	}

@@ -77,7 +77,7 @@ async def run_turn(
                     yield event
                     if turn.ended_by(event):
                         return
-            if not turn.turn_id and not turn.waits:
+            if turn.over or not (turn.turn_id or turn.waits):
                 return  # the stream ended by itself: there is nothing to wait for
         except grpc.aio.AioRpcError as error:
             if not is_cut(error) or backoff.exhausted:
@@ -115,6 +115,8 @@ class _Turn:
     turn_id: str = ""
     waits: bool = False
     """Whether it is queued: then its receipts say which turn takes it."""
+    over: bool = False
+    """Whether its end was told, and the caller had seen it before."""
 
     def note(self, event: ChatEvent) -> None:
         """A turn is named by its user entry, or by the receipt of a message that waited for it."""
@@ -126,6 +128,7 @@ class _Turn:
                 self.turn_id = event.turn_id
         elif not self.turn_id and not self.waits and event.session_entry_added.entry.kind == EntryKind.ENTRY_KIND_USER:
             self.turn_id = event.turn_id
+        self.over = self.over or (event.seq <= self.last and self.ended_by(event))
 
     def ended_by(self, event: ChatEvent) -> bool:
         """Whether the turn ends with it, or will not begin: the message was taken back."""

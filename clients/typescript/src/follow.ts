@@ -81,7 +81,7 @@ export async function* runTurn(
         yield event;
         if (turn.endedBy(event)) return;
       }
-      if (!turn.turnId && !turn.waits) return; // the stream ended by itself: there is nothing to wait for
+      if (turn.over || !(turn.turnId || turn.waits)) return; // the stream ended by itself: there is nothing to wait for
     } catch (error) {
       if (signal?.aborted) return;
       if (!(error instanceof Gap || isCut(error)) || backoff.exhausted) throw error;
@@ -142,6 +142,8 @@ class Turn {
   turnId = "";
   /** Whether it is queued: then its receipts say which turn takes it. */
   waits = false;
+  /** Whether its end was told, and the caller had seen it before. */
+  over = false;
 
   constructor(
     private readonly requestId: string,
@@ -158,6 +160,7 @@ class Turn {
     } else if (!this.turnId && !this.waits && event.event.case === "sessionEntryAdded") {
       if (event.event.value.entry?.kind === EntryKind.USER) this.turnId = event.turnId;
     }
+    this.over ||= event.seq <= this.last && this.endedBy(event);
   }
 
   /** Whether the turn ends with it, or will not begin: the message was taken back. */

@@ -234,6 +234,19 @@ describe("runTurn in a session that others write to", () => {
     expect(await waitingTurn(suite, 1)).toEqual(upTo(10, 2));
   });
 
+  test("ends at once when the turn had ended before what is known", async () => {
+    const suite = new FakeSuite();
+    suite.chats.push([waited.slice(7, 10), undefined]); // joined
+    expect(await waitingTurn(suite, 10)).toEqual([]);
+  });
+
+  test("gives the turn's end when it is a gap", async () => {
+    const suite = new FakeSuite();
+    suite.chats.push([[...waited.slice(7, 9), done(11, "own")], undefined]);
+    suite.watches.push([[asked(10, "later"), done(11, "own")], "silence"]);
+    expect(await waitingTurn(suite, 7)).toEqual(upTo(11, 8));
+  });
+
   test("finds its turn when it is sent again after it was taken", async () => {
     const suite = new FakeSuite();
     suite.chats.push([[], cut]); // its receipt was lost with the stream

@@ -287,3 +287,11 @@ async def test_a_loaded_view_holds_all_pages_and_the_first_ones_seq(suite: Suite
     async with Client(suite.address) as client:
         view = await client.load(story.SESSION)
     assert (view.seq, list(view.entries)) == (9, [story.USER, story.ANCHOR])
+
+
+async def test_a_turn_that_was_over_before_what_is_known_tells_nothing(suite: Suite) -> None:
+    events = story.whole_turn()
+    suite.chats = [(events, None)]
+    request = ChatRequest(session_id=story.SESSION, content="count them", request_id="mine")
+    assert await turn(suite, request, after_seq=events[-1].seq) == []
+    assert suite.watched_after == []

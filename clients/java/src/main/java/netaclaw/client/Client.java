@@ -17,6 +17,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.ObjLongConsumer;
 import java.util.function.Predicate;
 import netaclaw.agent.v1.AgentServiceGrpc;
 import netaclaw.chat.v1.ChatServiceGrpc;
@@ -114,7 +115,7 @@ public final class Client implements AutoCloseable {
    * thrown: OUT_OF_RANGE means that the tree has to be loaded again.
    */
   public void follow(String sessionId, long afterSeq, Predicate<ChatEvent> taker) throws InterruptedException {
-    Position position = new Position(afterSeq, sessionId, event -> {});
+    Position position = new Position(afterSeq, sessionId, (event, last) -> {});
     Pause pause = new Pause();
     while (true) {
       WatchTarget target = WatchTarget.newBuilder().setSessionId(sessionId).setAfterSeq(position.last).build();
@@ -150,12 +151,13 @@ public final class Client implements AutoCloseable {
         };
     Pause pause = new Pause();
     while (!turn.isAccepted()) {
-      if (pump(stub -> stub.chat(sent), ChatResponse::getEventsList, position, untilItsEnd)) return;
+      boolean taken = pump(stub -> stub.chat(sent), ChatResponse::getEventsList, position, untilItsEnd);
+      if (taken || turn.isOver()) return;
       pause.take();
     }
     Predicate<ChatEvent> noting =
         event -> {
-          turn.note(event);
+          turn.note(event, position.last);
           return untilItsEnd.test(event);
         };
     follow(turn.sessionId, position.last, noting);
@@ -214,9 +216,9 @@ public final class Client implements AutoCloseable {
   private static final class Position {
     long last;
     private final String only;
-    private final Consumer<ChatEvent> note;
+    private final ObjLongConsumer<ChatEvent> note;
 
-    Position(long last, String only, Consumer<ChatEvent> note) {
+    Position(long last, String only, ObjLongConsumer<ChatEvent> note) {
       this.last = last;
       this.only = only;
       this.note = note;
@@ -225,7 +227,7 @@ public final class Client implements AutoCloseable {
     /** Whether an event is to be taken: live ones always, durable ones in their turn. It is noted in any case. */
     boolean isNew(ChatEvent event) {
       if (!only.isEmpty() && !event.getSessionId().isEmpty() && !event.getSessionId().equals(only)) return false;
-      note.accept(event);
+      note.accept(event, last);
       if (event.hasHeartbeat() && event.getHeartbeat().getSeq() > last) throw new Gap(last, event.getHeartbeat().getSeq());
       if (event.getSeq() > last + 1) throw new Gap(last, event.getSeq());
       if (event.getSeq() != 0 && event.getSeq() <= last) return false;

@@ -219,6 +219,11 @@ class ClientTest {
   }
 
   @Test
+  void aTurnThatWasOverBeforeWhatIsKnownTellsNothing() throws Exception {
+    assertEquals(List.of(), waitedFor(10, WAITED, List.of(WAITED.subList(7, 10))));
+  }
+
+  @Test
   void aTurnThatBeginsAtOnceIsFollowedWhenItsEntryIsAGap() throws Exception {
     assertEquals(seqs(2, 10), waitedFor(1, WAITED, List.of(WAITED.subList(8, 10))));
   }
