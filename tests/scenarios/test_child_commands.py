@@ -73,7 +73,12 @@ async def test_a_message_that_a_child_did_not_live_to_read_is_missed(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
     held = Held(reads=False)
-    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], held)
+
+    def second_answer(request: Request) -> Reply:
+        """Before the first one, which may be asked for before there is a worker, it would still read."""
+        return held(request) if results_of(request) else Reply([Call("list_files", "{}")])
+
+    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], second_answer)
     async with (
         open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
         suite.client() as client,

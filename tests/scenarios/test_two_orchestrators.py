@@ -127,7 +127,7 @@ async def test_the_tree_is_changed_through_the_wrong_instance_and_all_see_it(pai
             renamed = Session(session_id=session_id, title="renamed")
             await two.commands.UpdateSession(UpdateSessionRequest(session=renamed, update_mask={"paths": ["title"]}))
             for each in (here, there):
-                await each.until_kind("session_updated")
+                await each.until(lambda each=each: each.view.session.title == "renamed")  # type: ignore[misc]  # one use
             user = next(e for e in here.view.entries.values() if e.turn_id == answers[1].turn_id)
             await two.commands.DeleteBranch(DeleteBranchRequest(session_id=session_id, entry_id=user.entry_id))
             for each in (here, there):
