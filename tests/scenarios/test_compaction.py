@@ -338,9 +338,8 @@ async def test_a_new_owner_starts_a_compaction_again(open_suite: OpenSuite, mode
         await suite.restart("orchestrator")
         with pytest.raises(grpc.aio.AioRpcError):
             await sending
-        async for event in watch(client, session_id):
-            if event.WhichOneof("event") == "done" and len(provider.asked) == 2:
-                break
+        await until(watch(client, session_id), "done", 7)
+        assert len(provider.asked) == 2
         events = await told(suite, session_id)
         path = await path_of(client, session_id)
     assert kinds(events) == ["compaction_start", "compaction_error", "compaction_start", "compaction_done"]
