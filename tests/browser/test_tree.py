@@ -32,7 +32,8 @@ def test_a_node_is_labelled_found_by_its_label_and_copied_into_a_session(tab: Pa
     assert suite.tree(session_of(tab)).session.forked_from_session_id == session
 
 
-def test_a_branch_that_is_left_is_summed_up_where_one_asks_for_it(tab: Page, suite: PageSuite) -> None:
+def begin_two_branches(tab: Page, suite: PageSuite) -> None:
+    """A session whose second message was sent in two versions; the later one is shown."""
     begin(tab, suite)
     turn(tab, "hello")
     turn(tab, "list the files")
@@ -41,6 +42,10 @@ def test_a_branch_that_is_left_is_summed_up_where_one_asks_for_it(tab: Page, sui
     tab.locator(".edit .primary").click()
     expect(tab.locator(".pager")).to_contain_text("2/2")
     settled(tab)
+
+
+def test_a_branch_that_is_left_is_summed_up_where_one_asks_for_it(tab: Page, suite: PageSuite) -> None:
+    begin_two_branches(tab, suite)
     tab.locator("[data-open-tree]").click()
     tab.get_by_label("Summarise the branch that is left").check()
     tab.get_by_role("textbox", name="What the summary should keep").fill("names")
@@ -55,14 +60,7 @@ def test_a_branch_that_is_left_is_summed_up_where_one_asks_for_it(tab: Page, sui
 
 
 def test_a_summary_that_takes_too_long_is_stopped_and_nothing_has_moved(tab: Page, suite: PageSuite) -> None:
-    begin(tab, suite)
-    turn(tab, "hello")
-    turn(tab, "list the files")
-    tab.locator("[data-edit]").last.click()
-    tab.locator(".edit textarea").fill("hello again")
-    tab.locator(".edit .primary").click()
-    expect(tab.locator(".pager")).to_contain_text("2/2")
-    settled(tab)
+    begin_two_branches(tab, suite)
     leaf = suite.tree(session_of(tab)).session.leaf_entry_id
     suite.hold()
     with suite.model.answers(then=Reply([Text("They "), Wait(suite.waiting), Text("talked.")])):

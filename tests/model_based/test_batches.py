@@ -182,9 +182,8 @@ class Story:
     async def _restart(self, follower: Follower) -> None:
         """The owner goes: in the batch, or in the answer that follows, which the next owner asks for again."""
         self.cut_answer = all(ended(self._task(follower, child)) for child in self.children)
-        async with asyncio.timeout(30):
-            while self.cut_answer and len(self.goals.main_requests) < 2:  # noqa: ASYNC110  # as below
-                await asyncio.sleep(0.01)  # the model server's requests are no events of the session
+        if self.cut_answer:
+            await self.goals.until_main(2)
         await self.pair.one.close()
 
     async def _next(self, follower: Follower, left: Sequence[Child]) -> Child:

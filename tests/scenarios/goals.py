@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +36,7 @@ class Goals:
         """Whether a request to sum up the conversation is refused."""
         self.whole = 0
         """Answers that were given whole, each at CALL_TOKENS."""
+        self._asked = asyncio.Condition()
 
     async def __call__(self, request: Request) -> Reply:
         messages = request["messages"]
@@ -43,10 +45,17 @@ class Goals:
             goal = messages[began]["content"].removeprefix(GOAL).split("\n")[0]
             return self._child(request, goal, messages[began:])
         asked = [message["content"] for message in messages if message["role"] == "user"][-1]
-        self.main_requests.append(request)
+        async with self._asked:
+            self.main_requests.append(request)
+            self._asked.notify_all()
         if self.refuse_summary and "Sum up the conversation above." in asked:
             return Reply(status=400, error={"message": "refused"})
         return self._priced(self._main(asked, messages))
+
+    async def until_main(self, count: int) -> None:
+        """Wait until the main agent's model was asked so often."""
+        async with asyncio.timeout(30), self._asked:
+            await self._asked.wait_for(lambda: len(self.main_requests) >= count)
 
     def calls_of(self, goal: str) -> int:
         """How many model calls the children of a goal have made."""

@@ -42,6 +42,11 @@ class Side:
         self._running = AsyncExitStack()
         self._child: child.Child | None = None
 
+    @property
+    def orchestrator(self) -> str:
+        """Where this side's orchestrator is reached."""
+        return self._settings["NETACLAW_ORCHESTRATOR_ADDRESS"]
+
     def client(self) -> Client:
         """A client of this side's gateway."""
         return self.suite.client()

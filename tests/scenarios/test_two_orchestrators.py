@@ -10,7 +10,9 @@ import grpc
 import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, ExecuteChatRequest, WhenBusy
+from netaclaw.chat.v1.chat_service_pb2_grpc import ChatServiceStub
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
+from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_command_service_pb2 import (
     DeleteBranchRequest,
@@ -19,6 +21,10 @@ from netaclaw.session.v1.session_command_service_pb2 import (
     UpdateSessionRequest,
 )
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
+from netaclaw_chassis.calls import OWNER_KEY
+from netaclaw_chassis.channel import connect
+from netaclaw_chassis.errors import from_rpc
+from netaclaw_orchestrator.owners import FORWARDED
 from netaclaw_store import journal_service
 from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import Call, FakeOpenAI
@@ -27,6 +33,7 @@ from tests.scenarios.followers import Follower, check_whole, followers
 from tests.scenarios.held_answers import Held
 from tests.scenarios.pairs import OpenPair, Side
 from tests.scenarios.reading import chat, of_kind, until
+from tests.scenarios.suites import OWNER, SERVICE_TOKEN
 
 HANDOVER_S = 10.0
 """The lease of 1 s, the next look for orphans, and the turn itself on a busy machine."""
@@ -96,6 +103,19 @@ async def test_a_message_to_the_wrong_instance_is_passed_on_to_the_owner(
         assert await pair.two.owner_of(session_id) == "one"
     assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert answer.final_content == "you said hello"
+
+
+async def test_a_message_that_is_passed_on_to_another_than_the_owner_is_to_be_sent_again(pair_of: OpenPair) -> None:
+    """As after a death: the next process has the address of the one that the lease names."""
+    async with pair_of() as pair, pair.one.client() as one, connect(pair.two.orchestrator, SERVICE_TOKEN) as two:
+        session_id = await pair.one.suite.new_session(one)
+        request = ExecuteChatRequest(session_id=session_id, content="hello")
+        await one.chat.ExecuteChat(request)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await ChatServiceStub(two).ExecuteChat(request, metadata=((OWNER_KEY, OWNER), FORWARDED))
+    error = from_rpc(refused.value)
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.REASON_SERVICE_UNAVAILABLE)
+    assert error.retry_after == 1.0
 
 
 async def test_a_turn_is_cancelled_through_the_wrong_instance(pair_of: OpenPair, model_server: FakeOpenAI) -> None:

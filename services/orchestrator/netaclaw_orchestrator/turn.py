@@ -369,12 +369,8 @@ class Turn:
         )
 
     def _done(self, outcome: TurnOutcome) -> ChatEvent:
-        done = Done(
-            outcome=outcome,
-            usage=self._total_usage(),
-            tool_call_count=self._tools.count,
-            assistant_entry_id=self._last_entry_id(),
-        )
+        last, count = self._last_entry_id(), self._tools.count
+        done = Done(outcome=outcome, usage=self._total_usage(), tool_call_count=count, assistant_entry_id=last)
         return self._event(done=done)
 
     def _last_entry_id(self) -> str:

@@ -175,7 +175,6 @@ class Caller:
     def _rush(self) -> None:
         self._wake.set()
         self._urgent.set()
-        self._complete.set()
 
 
 def _refusal(run_id: str, error: NetaclawError) -> RunEvents:
