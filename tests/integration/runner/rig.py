@@ -37,8 +37,9 @@ from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.app import open_app
-from netaclaw_runner.launcher import ExecLauncher, Launcher
+from netaclaw_runner.launcher import ExecLauncher, Launcher, WorkerHandle
 from netaclaw_runner.limits import Limits
+from netaclaw_runner.sandbox.options import LaunchOptions
 from netaclaw_runner.settings import RunnerSettings
 
 if TYPE_CHECKING:  # exists in the stubs alone
@@ -263,14 +264,8 @@ class RunFollower:
 
     async def leave(self) -> None:
         """Be gone, and wait until the runner knows."""
-        noticed = asyncio.Event()
-        handler = _Listener("the caller of a run is gone; its worker is held", noticed)
-        logger = logging.getLogger("netaclaw_runner.run")
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        self.call.cancel()
-        await noticed.wait()
-        logger.removeHandler(handler)
+        async with said("the caller of a run is gone; its worker is held"):
+            self.call.cancel()
 
     async def _next(self) -> rs.RunEvent:
         while not self._batch:
@@ -348,6 +343,38 @@ def task_envelope(
         budget=budget or pb.TaskBudget(),
         owner_id="owner-1",
     )
+
+
+@asynccontextmanager
+async def said(message: str) -> AsyncIterator[None]:
+    """Do what makes a run say this in the log, and wait until it has."""
+    heard = asyncio.Event()
+    handler = _Listener(message, heard)
+    logger = logging.getLogger("netaclaw_runner.run")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+        await heard.wait()
+    finally:
+        logger.removeHandler(handler)
+
+
+class HeldLauncher(ExecLauncher):
+    """Starts our own worker, but not before it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.let = asyncio.Event()
+        self.pids: list[int] = []
+
+    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
+        self.asked.set()
+        await self.let.wait()
+        handle = await super().launch(workspace_fd, options=options)
+        self.pids.append(handle.pid)
+        return handle
 
 
 class _Listener(logging.Handler):

@@ -19,7 +19,16 @@ from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolRoute
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta
 from netaclaw_runner.launcher import ExecLauncher
-from tests.integration.runner.rig import RunFollower, ScriptModel, alive, answer, runner, task_envelope
+from tests.integration.runner.rig import (
+    HeldLauncher,
+    RunFollower,
+    ScriptModel,
+    alive,
+    answer,
+    runner,
+    said,
+    task_envelope,
+)
 from tests.processes import gone
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
@@ -248,15 +257,22 @@ async def test_cancel_ends_the_model_call_and_the_process_and_is_confirmed(tmp_p
 
 
 async def test_a_task_that_is_just_starting_is_caught_too(tmp_path: Path) -> None:
-    model = ScriptModel("never said")
-    async with runner(tmp_path, model) as rig:
+    """The call that is made ahead of the worker is cut, and the worker that comes up then is ended with no word."""
+    model, launcher = ScriptModel(hangs), HeldLauncher()
+    async with runner(tmp_path, model, launcher=launcher) as rig:
         run = await rig.start()
-        await run.tell(cancel=pb.Cancel())
+        await launcher.asked.wait()
+        await model.began.wait()
+        async with said("run ends"):
+            await run.tell(cancel=pb.Cancel())
+        launcher.let.set()
         ended = await run.finish()
         assert not (await rig.status()).runs
 
-    assert ended.state == CANCELLED
-    assert len(model.calls) == 0
+    assert run.kinds == ["usage", "ended"]
+    assert (ended.state, ended.usage.model_calls) == (CANCELLED, 1)
+    assert (len(model.calls), model.open) == (1, 0)
+    assert [alive(pid) for pid in launcher.pids] == [False]
 
 
 async def test_steering_enters_before_the_next_model_call_with_a_receipt(tmp_path: Path) -> None:
