@@ -57,16 +57,45 @@ async def test_a_message_to_a_running_child_is_queued_and_then_taken(
         [*_, started] = await until(events, "subagent_event")
         await held.asked.wait()
         steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content="hurry", request_id="h")
-        answered = await client.chat.SteerSubagent(steer)
+        answered = [await client.chat.SteerSubagent(steer) for _ in range(3)]
+        held.opened.set()
+        seen = [*await until(events, "steer_receipt"), *await until(events, "steer_receipt")]
+        answered.append(await client.chat.SteerSubagent(steer))
+        seen += await until(events, "done")
+        answered.append(await client.chat.SteerSubagent(steer))
+        logged = of_kind(await suite.events(session_id), "steer_receipt")
+
+    assert [each.state for each in answered] == [QUEUED, QUEUED, QUEUED, TAKEN, TAKEN]
+    receipts = [event.steer_receipt for event in logged]
+    assert [(each.request_id, each.state) for each in receipts] == [("h", QUEUED), ("h", TAKEN)]
+    assert [event.steer_receipt for event in of_kind(seen, "steer_receipt")] == receipts
+    assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
+    heard = [request.body["messages"].count({"role": "user", "content": "hurry"}) for request in model_server.requests]
+    assert max(heard) == 1
+
+
+async def test_messages_without_an_id_are_different_ones(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
+    held = Held(reads=True)
+    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], held)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        events = chat(client, ChatRequest(session_id=session_id, content="go"))
+        [*_, started] = await until(events, "subagent_event")
+        await held.asked.wait()
+        for content in ("hurry", "hurry up"):
+            steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content=content)
+            await client.chat.SteerSubagent(steer)
         held.opened.set()
         seen = await until(events, "done")
 
-    assert answered.state == QUEUED
     receipts = [event.steer_receipt for event in of_kind(seen, "steer_receipt")]
-    assert [(each.request_id, each.state) for each in receipts] == [("h", QUEUED), ("h", TAKEN)]
-    assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
-    told = [request.body["messages"][-1] for request in model_server.requests]
-    assert {"role": "user", "content": "hurry"} in told
+    assert [each.state for each in receipts] == [QUEUED, QUEUED, TAKEN, TAKEN]
+    assert len({each.request_id for each in receipts}) == 2
+    heard = [[message["content"] for message in request.body["messages"]] for request in model_server.requests]
+    assert any(contents[-2:] == ["hurry", "hurry up"] for contents in heard)
 
 
 async def test_a_message_that_a_child_did_not_live_to_read_is_missed(

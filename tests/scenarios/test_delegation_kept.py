@@ -6,12 +6,19 @@ import asyncio
 import json
 from pathlib import Path
 
+import grpc
 import pytest
 
 from netaclaw.agent.v1.agent_pb2 import Agent
 from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest, DeleteAgentRequest, PublishAgentRequest
-from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, ExecuteChatRequest
-from netaclaw.chat.v1.event_pb2 import TurnOutcome
+from netaclaw.chat.v1.chat_service_pb2 import (
+    CancelTurnRequest,
+    ChatRequest,
+    ExecuteChatRequest,
+    SteerSubagentRequest,
+    SteerSubagentResponse,
+)
+from netaclaw.chat.v1.event_pb2 import ReceiptState, TurnOutcome
 from netaclaw.session.v1.entry_pb2 import EntryKind, EntryState, ToolCallPart
 from netaclaw.session.v1.session_service_pb2 import (
     GetSubagentResultRequest,
@@ -30,9 +37,12 @@ from netaclaw_store.session_reads import SessionReads
 from tests.fakes.openai_server import Call, FakeOpenAI, Hang, Reply, Text, Wait
 from tests.scenarios.goals import Goals, tasks
 from tests.scenarios.pairs import open_pair
-from tests.scenarios.reading import chat, of_kind, state_name
+from tests.scenarios.reading import chat, of_kind, state_name, until
 from tests.scenarios.suites import OpenSuite
 from tests.scenarios.test_takeover import LEASE, check_whole, followed, rows_show
+
+QUEUED = ReceiptState.RECEIPT_STATE_QUEUED
+TAKEN = ReceiptState.RECEIPT_STATE_TAKEN
 
 
 async def usage_of(client: Client, session_id: str, turn_id: str = "") -> GetUsageResponse:
@@ -81,6 +91,56 @@ async def test_a_batch_of_eight_survives_its_orchestrator_and_counts_every_call_
         *(f"quick answer {n}" for n in range(3)),
         *(f"slow answer {n}" for n in range(5)),
     ]
+
+
+async def test_a_message_to_a_child_enters_once_and_has_its_receipts_though_its_owner_dies(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    held = asyncio.Event()
+    goals = model_server.rule = Goals(
+        {"look": [Reply([Wait(held), Call("list_files", "{}")]), Reply([Wait(held), Text("looked")])]}
+    )
+    settings = {**LEASE, "NETACLAW_OPENAI_BASE_URL": model_server.base_url}
+    async with open_suite("four_processes", **settings) as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        events = chat(client, ChatRequest(session_id=session_id, content=tasks("look")))
+        view = SessionView(session_id=session_id)
+        [*before, started] = await until(events, "subagent_event")
+        for event in [*before, started]:
+            view.apply(event)
+        steer = SteerSubagentRequest(
+            session_id=session_id, task_id=started.task_id, content="mind the roof", request_id="h"
+        )
+        first = await client.chat.SteerSubagent(steer)
+        suite.kill("orchestrator")
+        await events.aclose()
+        following = asyncio.create_task(followed(client, view))
+        await rows_show(suite, "turn", "takeovers", 1)
+        again = await steered_again(client, steer)
+        held.set()
+        await following
+        await check_whole(suite, client, view)
+        logged = of_kind(await suite.events(session_id), "steer_receipt")
+    assert (first.state, again.state) == (QUEUED, QUEUED)
+    assert [event.steer_receipt.state for event in logged] == [QUEUED, TAKEN]
+    heard = [
+        [message["content"] for message in request["messages"]].count("mind the roof")
+        for request in goals.child_requests["look"]
+    ]
+    assert heard[0] == 0
+    assert max(heard) == 1
+
+
+async def steered_again(client: Client, steer: SteerSubagentRequest) -> SteerSubagentResponse:
+    """Send a message until the new owner follows its child: before, nobody runs the turn."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await client.chat.SteerSubagent(steer)
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND):
+                    raise
+                await asyncio.sleep(0.05)  # no event of ours tells of it
 
 
 async def test_failed_cut_and_cancelled_calls_count_as_well(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:

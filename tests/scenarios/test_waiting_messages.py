@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import (
+    CancelTurnRequest,
     ChatRequest,
     ExecuteChatRequest,
     RetractMessageRequest,
@@ -19,16 +20,17 @@ from netaclaw.chat.v1.chat_service_pb2 import (
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
+from netaclaw.store.v1.journal_service_pb2 import RetractMessageRequest as RetractQueued
 from netaclaw_chassis.errors import NetaclawError
-from netaclaw_client import run_turn
+from netaclaw_client import Client, run_turn
 from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
 from netaclaw_orchestrator import journal, sessions
-from netaclaw_store import journal_service
+from netaclaw_store import journal_service, queue
 from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.reading import chat, of_kind, until, watch
-from tests.scenarios.suites import OpenSuite
+from tests.scenarios.suites import OpenSuite, RunningSuite
 
 TAKEN = ReceiptState.RECEIPT_STATE_TAKEN
 QUEUED = ReceiptState.RECEIPT_STATE_QUEUED
@@ -50,6 +52,8 @@ class Gate:
         if last["content"] == "wait":
             self.asked.set()
             return Reply([Text("first"), Wait(self.open), Text(" answer")])
+        if last["content"] == "stay":
+            return Reply([Text("first"), Wait(asyncio.Event())])
         if last["content"] == "wait with a tool":
             self.asked.set()
             return Reply([Wait(self.open), Call("list_files", "{}")])
@@ -58,6 +62,11 @@ class Gate:
 
 def receipts(events: list[ChatEvent]) -> list[tuple[str, int]]:
     return [(e.message_receipt.request_id, e.message_receipt.state) for e in of_kind(events, "message_receipt")]
+
+
+async def user_texts(suite: RunningSuite, client: Client, session_id: str) -> list[str]:
+    tree = await suite.tree(client, session_id)
+    return [entry.user.text for page in tree for entry in page.entries if entry.HasField("user")]
 
 
 async def test_a_queued_message_begins_a_turn_after_the_running_one(
@@ -80,10 +89,9 @@ async def test_a_queued_message_begins_a_turn_after_the_running_one(
         after = await until(events, "done")
         await first
         tree = await suite.tree(client, session_id)
+        assert await user_texts(suite, client, session_id) == ["wait", "second"]
         assert await suite.rows("queued_message", "message_no") == []
     assert receipts([*before, *after]) == [("r2", QUEUED), ("r2", TAKEN)]
-    texts = [entry.user.text for page in tree for entry in page.entries if entry.HasField("user")]
-    assert texts == ["wait", "second"]
     assert tree[-1].entries[-1].assistant.parts[0].text.text == "you said second"
 
 
@@ -121,6 +129,86 @@ async def test_a_steering_message_enters_the_running_turn_before_its_next_model_
     ]
     kinds = [entry.WhichOneof("body") for page in tree for entry in page.entries]
     assert kinds == ["user", "assistant", "user", "assistant"]
+
+
+async def test_a_steering_message_that_is_sent_again_while_it_waits_enters_once(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        await gate.asked.wait()
+        request = ChatRequest(
+            session_id=session_id, content="steer", request_id="s", when_busy=WhenBusy.WHEN_BUSY_STEER
+        )
+        for _ in range(3):
+            await until(chat(client, request), "message_receipt")
+        gate.open.set()
+        seen = await first
+        assert await user_texts(suite, client, session_id) == ["wait", "steer"]
+    assert receipts(seen) == [("s", QUEUED), ("s", TAKEN)]
+
+
+async def test_a_steering_message_that_came_too_late_for_its_turn_can_be_taken_back_in_the_next(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = chat(client, ChatRequest(session_id=session_id, content="stay"))
+        await until(first, "assistant_stream_delta")
+
+        async def steer(content: str) -> None:
+            steering = WhenBusy.WHEN_BUSY_STEER
+            request = ChatRequest(session_id=session_id, content=content, request_id=content, when_busy=steering)
+            await until(chat(client, request), "message_receipt")
+
+        await steer("wait")
+        await steer("never")
+        await client.chat.CancelTurn(CancelTurnRequest(session_id=session_id))
+        await gate.asked.wait()
+        await client.chat.RetractMessage(RetractMessageRequest(session_id=session_id, request_id="never"))
+        gate.open.set()
+        await until(watch(client, session_id), "done")
+        await until(chat(client, ChatRequest(session_id=session_id, content="last")), "done")
+        assert await user_texts(suite, client, session_id) == ["stay", "wait", "last"]
+
+
+async def test_a_steering_message_that_the_store_could_not_take_back_is_answered(
+    open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(database: Any, request: RetractQueued) -> None:
+        raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the database cannot be reached")
+
+    monkeypatch.setattr(queue, "retract", away)
+    gate = model_server.rule = Gate()
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url, NETACLAW_LOG_LEVEL="ERROR") as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        await gate.asked.wait()
+        request = ChatRequest(
+            session_id=session_id, content="steer", request_id="s", when_busy=WhenBusy.WHEN_BUSY_STEER
+        )
+        events = chat(client, request)
+        await until(events, "message_receipt")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await client.chat.RetractMessage(RetractMessageRequest(session_id=session_id, request_id="s"))
+        gate.open.set()
+        await first
+        async with asyncio.timeout(10):
+            (done,) = of_kind(await until(events, "done"), "done")
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert done.done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
 
 
 async def test_an_interrupting_message_ends_the_running_turn_and_keeps_its_text(
@@ -164,12 +252,12 @@ async def test_a_queued_message_can_be_taken_back_once(open_suite: OpenSuite, mo
         answer = await answering
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await client.chat.RetractMessage(retract)
+        again = await client.chat.ExecuteChat(request)
         gate.open.set()
         seen = await first
-        texts = [
-            e.user.text for page in await suite.tree(client, session_id) for e in page.entries if e.HasField("user")
-        ]
-    assert answer.outcome == TurnOutcome.TURN_OUTCOME_CANCELLED
+        late = await client.chat.ExecuteChat(request)
+        texts = await user_texts(suite, client, session_id)
+    assert [each.outcome for each in (answer, again, late)] == [TurnOutcome.TURN_OUTCOME_CANCELLED] * 3
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     assert receipts(seen)[-1] == ("r", ReceiptState.RECEIPT_STATE_RETRACTED)
     assert texts == ["wait"]

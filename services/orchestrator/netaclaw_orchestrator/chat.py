@@ -88,6 +88,9 @@ class ChatTurns:
             waiting = Waiting(begin.request_id, begin.when_busy, begin.content)
             await self._sessions.enqueue(owner_id, begun, waiting, beginning)
             events = self._queued(owner_id, session_id, begin.request_id, begun.turn_start_seq)
+        elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_RETRACTED:
+            beginning.over()
+            events = self._queued(owner_id, session_id, begin.request_id, begun.turn_start_seq)
         elif begun.outcome == BeginTurnOutcome.BEGIN_TURN_OUTCOME_JOINED:
             beginning.over()
             events = self._joined(owner_id, session_id, begun.turn_id, begun.turn_start_seq)
@@ -157,7 +160,8 @@ class ChatTurns:
     async def _queued(
         self, owner_id: str, session_id: str, request_id: str, after_seq: int
     ) -> AsyncIterator[list[ChatEvent]]:
-        """Receipts of a waiting message; once it is taken, the events of the turn that it entered or began."""
+        """Receipts of a waiting message; once it is taken, the events of the turn that it entered or began. One that
+        was taken back has receipts alone."""
         turn_id = ""
 
         def choose(batch: list[ChatEvent]) -> list[ChatEvent]:

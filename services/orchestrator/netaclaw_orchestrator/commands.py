@@ -218,6 +218,8 @@ class SessionCommandServicer(SessionCommandServiceServicer):
         asked = journal_pb.RetractMessageRequest(owner_id=owner_id, session_id=session_id, request_id=request_id)
         with translated():
             done = await self._journal.RetractMessage(asked, metadata=calls.outgoing())
+        if live is not None:
+            live.waiting.pop(request_id, None)
         self._publish(session_id, done.events)
 
     async def _delete(self, asked: journal_pb.DeleteSessionsRequest) -> Sequence[str]:

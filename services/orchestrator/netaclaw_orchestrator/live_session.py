@@ -159,13 +159,9 @@ class LiveSession:
             self.turn.interrupt_soon()
 
     def retract(self, request_id: str) -> bool:
-        """Take a waiting message back; False when it does not wait any more."""
-        waiting = self.waiting.pop(request_id, None)
-        if waiting is None:
-            return False
-        if waiting.when_busy == WhenBusy.WHEN_BUSY_STEER and self.turn is not None and self.busy:
-            return self.turn.retract(request_id)
-        return True
+        """Keep a message that is to be taken back out of the running turn; False when it has entered. Until the store
+        has taken it back it waits like others."""
+        return self.turn is None or not self.busy or self.turn.retract(request_id)
 
     async def renew(self, generation: int) -> None:
         """Write under a newer lease from now on."""

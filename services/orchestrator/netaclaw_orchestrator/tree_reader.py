@@ -52,6 +52,8 @@ class TreeReader:
                 else:
                     left = LeftBehind(page.batch_entry_id, page.title, list(page.tasks), [], page.result_written)
                     batches[page.tool_call_id] = left
+                for told in page.steer_receipts:
+                    batches[page.tool_call_id].receipts.setdefault(told.task_id, []).append(told.receipt)
         for left in batches.values():
             left.steps.extend(await self._delegations.steps(owner_id, session_id, left.batch_entry_id))
         return batches

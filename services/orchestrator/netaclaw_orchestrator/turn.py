@@ -59,7 +59,8 @@ class Turn:
         self._begun = False
         self.lost = False
         """Set when the journal cannot be written any more: another owner has the session, or the store is gone."""
-        self._steering: list[Waiting] = []
+        self._steering: dict[str, Waiting | None] = {}
+        """Messages that are to enter it, by request id; None for those that have entered or were taken back."""
         self._early = context.early
         self._transcript: list[Message] = []
         """What the loop sends; a compaction shortens it in place."""
@@ -81,14 +82,15 @@ class Turn:
         return [*self._path, *([self._anchor.entry] if self._anchor is not None else [])]
 
     def steer(self, waiting: Waiting) -> None:
-        """Let a message enter before the next model call."""
-        self._steering.append(waiting)
+        """Let a message enter before the next model call; one that is sent again enters once."""
+        self._steering.setdefault(waiting.request_id, waiting)
 
     def retract(self, request_id: str) -> bool:
-        """Take a steering message back; False when it is not there, or has entered."""
-        before = len(self._steering)
-        self._steering = [each for each in self._steering if each.request_id != request_id]
-        return len(self._steering) < before
+        """A message that was to enter does not; False when it has entered."""
+        if request_id in self._steering and self._steering[request_id] is None:
+            return False
+        self._steering[request_id] = None
+        return True
 
     def start(self, committed: asyncio.Future[None] | None = None) -> None:
         """Begin to run, once what must stand before is committed."""
@@ -207,7 +209,8 @@ class Turn:
 
     async def take_steering(self) -> list[str]:
         """Messages that arrived meanwhile become entries on the path, behind the last answer."""
-        taken, self._steering = self._steering, []
+        taken = [waiting for waiting in self._steering.values() if waiting is not None]
+        self._steering = dict.fromkeys(self._steering)
         for waiting in taken:
             self._settle_anchor()
             entry = Entry(

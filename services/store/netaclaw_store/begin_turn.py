@@ -208,10 +208,14 @@ async def _earlier(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurnRe
     session = await connection.fetchrow(SQL["lock_session"], known["session_id"], request.owner_id)
     if session is None:
         raise session_not_found(known["session_id"])
-    waits = not known["turn_id"]
+    outcome, turn_id = j.BEGIN_TURN_OUTCOME_JOINED, known["turn_id"]
+    if turn_id == queue.RETRACTED:
+        outcome, turn_id = j.BEGIN_TURN_OUTCOME_RETRACTED, ""
+    elif not turn_id:
+        outcome, turn_id = j.BEGIN_TURN_OUTCOME_QUEUED, session["running_turn_id"]
     return j.BeginTurnResponse(
-        outcome=j.BEGIN_TURN_OUTCOME_QUEUED if waits else j.BEGIN_TURN_OUTCOME_JOINED,
-        turn_id=session["running_turn_id"] if waits else known["turn_id"],
+        outcome=outcome,
+        turn_id=turn_id,
         turn_start_seq=known["start_seq"],
         session=session_from(session),
         request_id=request.request_id,

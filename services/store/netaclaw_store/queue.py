@@ -28,6 +28,8 @@ from netaclaw_store.queries import SQL
 MAX_WAITING = 100
 SHOWN_BYTES = 2048
 """Of a waiting message so much is shown to readers."""
+RETRACTED = "retracted"
+"""In place of the turn that it entered, of a message that was taken back."""
 
 _RECEIPT = ChatEvent.DESCRIPTOR.fields_by_name["message_receipt"].number
 
@@ -123,7 +125,8 @@ async def retract(database: Database, request: j.RetractMessageRequest) -> j.Ret
         session = await connection.fetchrow(SQL["lock_session"], request.session_id, request.owner_id)
         if session is None:
             raise session_not_found(request.session_id)
-        if await connection.fetchval(SQL["retract_queued"], request.session_id, request.request_id) is None:
+        names = (request.session_id, request.request_id, RETRACTED)
+        if await connection.fetchval(SQL["retract_queued"], *names) is None:
             raise NetaclawError(Reason.REASON_NOT_FOUND, "no such message waits", metadata={"id": request.request_id})
         told = receipt(request.request_id, RECEIPT_STATE_RETRACTED, session["running_turn_id"])
         _, published = await events.log(connection, session, [told], {})

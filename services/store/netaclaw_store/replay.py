@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 
+from netaclaw.chat.v1.event_pb2 import SteerReceipt
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1 import journal_service_pb2 as j
@@ -78,19 +79,26 @@ class Replay:
         """Tasks that hang on an entry, by their rows; reads nothing else of the tree."""
         names = (request.session_id, request.owner_id, request.parent_entry_id)
 
-        async def find(connection: asyncpg.Connection) -> list[Row]:
+        async def find(connection: asyncpg.Connection) -> tuple[list[Row], list[Row]]:
             await owned_session(connection, request.owner_id, request.session_id)
-            found: list[Row] = await connection.fetch(SQL["delegations_of_entry"], *names)
-            return found
+            tasks = await connection.fetch(SQL["delegations_of_entry"], *names)
+            return tasks, await connection.fetch(SQL["steer_receipts"], *names)
 
         page, size = j.ReadDelegationsResponse(), 0
-        for row in await self._database.snapshot(find):
+        tasks, told = await self._database.snapshot(find)
+        receipts: dict[str, list[j.TaskReceipt]] = {}
+        for row in told:
+            receipt = j.TaskReceipt(task_id=row["task_id"], receipt=SteerReceipt.FromString(row["payload"]))
+            receipts.setdefault(receipt.task_id, []).append(receipt)
+        for row in tasks:
             size += len(row["task"])
             if row["batch_entry_id"] != page.batch_entry_id or size > PAGE_BYTES:
                 if page.tasks:
                     yield page
                 page, size = _delegation(row), len(row["task"])
-            page.tasks.add().MergeFromString(row["task"])
+            task = page.tasks.add()
+            task.MergeFromString(row["task"])
+            page.steer_receipts.extend(receipts.get(task.task_id, ()))
         if page.tasks:
             yield page
 

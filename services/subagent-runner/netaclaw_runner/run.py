@@ -40,7 +40,7 @@ _COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 _PARTIAL = SubagentTaskState.SUBAGENT_TASK_STATE_PARTIAL
 _FAILED = SubagentTaskState.SUBAGENT_TASK_STATE_FAILED
 _CUT = (FinishReason.FINISH_REASON_LENGTH, FinishReason.FINISH_REASON_CONTENT_FILTER)
-_MOST_WAITING = 1000
+_MOST_MESSAGES = 1000
 
 
 class Run:
@@ -67,7 +67,8 @@ class Run:
         self._executing = False
         self._started = False
         self._unsent: list[Message] = []
-        self._steering: set[str] = set()
+        self._steering: dict[str, bool] = {}
+        """Messages by request id; whether the worker has taken them."""
         self._child_log = ChildLog(limits.child_log_bytes)
         self.generation = 0
         """Of the owner that attends to it; the one that started it has 0."""
@@ -146,9 +147,7 @@ class Run:
         if kind == "cancel":
             self.end(cancelled(command.cancel.reason))
         elif kind == "steer":
-            if len(self._steering) < _MOST_WAITING:
-                self._steering.add(command.steer.request_id)
-                self.tell(command.steer)
+            self._steer(command.steer)
         elif kind == "proxy_tool_result":
             self._ledger.proxy_result(command.proxy_tool_result)
         elif kind == "pause":
@@ -156,6 +155,17 @@ class Run:
                 self._clocks.pause()
             else:
                 self._clocks.resume()
+
+    def _steer(self, message: pb.Steer) -> None:
+        """Pass a message on, once however often it is sent: a caller after a lost one may not know what it told."""
+        taken = self._steering.get(message.request_id)
+        if not message.request_id:
+            self.tell(message)
+        elif taken:
+            self.emit(RunEvent(steer_taken=pb.SteerTaken(request_id=message.request_id)))
+        elif taken is None and len(self._steering) < _MOST_MESSAGES:
+            self._steering[message.request_id] = False
+            self.tell(message)
 
     def attend(self) -> Reader:
         """Become the first caller."""
@@ -180,7 +190,7 @@ class Run:
 
     def tell(self, message: Message) -> None:
         if self._link is None:
-            if len(self._unsent) < _MOST_WAITING:
+            if len(self._unsent) < _MOST_MESSAGES:
                 self._unsent.append(message)
         elif not self._link.send(message) and not self._link.closed:  # its exit has a better reason to tell
             self.end(failed("the worker does not read its channel", Manner.ABRUPT))
@@ -312,10 +322,10 @@ class Run:
         return True
 
     def _on_steer_taken(self, line: pb.SteerTaken) -> bool:
-        if line.request_id not in self._steering:
+        if self._steering.get(line.request_id, True):
             self.note("a steer_taken for an unknown message was ignored")
             return False
-        self._steering.discard(line.request_id)
+        self._steering[line.request_id] = True
         self.emit(RunEvent(steer_taken=line))
         return True
 

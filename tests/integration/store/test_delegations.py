@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.session.v1 import session_service_pb2 as p
@@ -180,6 +181,10 @@ async def test_delegations_of_an_entry_are_read_whole_and_without_the_rest_of_th
         subagent_result=s.SubagentResultBody(batch_entry_id=other),
     )
     await turn.append(entry_write(result))
+    told = [many[3].task_id, task.task_id, many[3].task_id]
+    for each in told:
+        event = v.ChatEvent(entry_id=turn.anchor_id, task_id=each, steer_receipt=v.SteerReceipt(request_id="r"))
+        await turn.append(j.Write(event=j.EventWrite(event=event)))
 
     request = j.ReadDelegationsRequest(owner_id=OWNER, session_id=turn.session_id, parent_entry_id=turn.anchor_id)
     pages = [page async for page in store.journal.ReadDelegations(request)]
@@ -187,6 +192,9 @@ async def test_delegations_of_an_entry_are_read_whole_and_without_the_rest_of_th
     assert heads == [(large, "c1", "a batch", False)] * 2 + [(other, "c2", "a batch", True)]
     assert [task for page in pages[:2] for task in page.tasks] == many
     assert list(pages[2].tasks) == [task]
+    receipts = [[each.task_id for each in page.steer_receipts] for page in pages]
+    assert sorted(receipts, key=len) == [[], [task.task_id], [many[3].task_id] * 2]
+    assert pages[2].steer_receipts[0].receipt == v.SteerReceipt(request_id="r")
     assert all(page.ByteSize() <= 512 * 1024 + 1024 for page in pages)
     request.parent_entry_id = new_id()
     assert [page async for page in store.journal.ReadDelegations(request)] == []

@@ -124,6 +124,22 @@ async def test_a_waiting_message_is_taken_back_and_a_taken_one_is_not(store: Sto
         await store.journal.RetractMessage(_retract(turn, "b"))
 
 
+async def test_a_message_that_was_taken_back_begins_nothing_when_it_is_sent_again(store: Store) -> None:
+    turn = await store.new_turn()
+    first = await _wait(turn, "never", request_id="r")
+    await store.journal.RetractMessage(_retract(turn, "r"))
+    again = await _wait(turn, "never", request_id="r")
+    assert (again.outcome, again.turn_start_seq) == (j.BEGIN_TURN_OUTCOME_RETRACTED, first.turn_start_seq)
+    async with refused(Reason.REASON_REQUEST_ID_REUSED):
+        await _wait(turn, "other", request_id="r")
+    assert not await _shown(turn)
+    take = j.Write(queue_take=j.QueueTakeWrite(request_id="r", turn_id=turn.begun.turn_id))
+    assert not (await turn.append(take)).events
+    await turn.finish()
+    assert (await _next(turn)).outcome == j.BEGIN_TURN_OUTCOME_EMPTY
+    assert (await _wait(turn, "never", request_id="r")).outcome == j.BEGIN_TURN_OUTCOME_RETRACTED
+
+
 async def test_the_queue_has_a_limit(store: Store) -> None:
     turn = await store.new_turn()
     for n in range(100):

@@ -846,7 +846,7 @@ type SteerSubagentRequest struct {
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Required. The message: 1 byte to 64 KiB.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// Optional. Named in the receipt; at most 128 characters.
+	// Optional. Named in the receipt, and a message that is sent again with it enters once; at most 128 characters.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -913,7 +913,7 @@ func (x *SteerSubagentRequest) GetRequestId() string {
 // Response of SteerSubagent.
 type SteerSubagentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. QUEUED or MISSED.
+	// Output only. QUEUED or MISSED; of a message that is sent again what became of it, so also TAKEN.
 	State         ReceiptState `protobuf:"varint,1,opt,name=state,proto3,enum=netaclaw.chat.v1.ReceiptState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

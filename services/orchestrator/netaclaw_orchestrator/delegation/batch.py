@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from netaclaw.chat.v1.event_pb2 import ReceiptState
 from netaclaw.session.v1.entry_pb2 import ToolCallPart, ToolResult
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
@@ -136,9 +135,7 @@ class Batch:
         written = self._journal.report(
             task, [outcome.event], result=final_result(outcome), evidence=evidence(task, outcome)
         )
-        for request_id in child.unread:
-            written = self._journal.receipt(task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
-        written.add_done_callback(child.note_written)
+        child.steering.close(written).add_done_callback(child.note_written)
         if len(self._ended) == len(self._children):
             self._finished = self._journal.finish()
 
@@ -154,6 +151,7 @@ class Batch:
         """Keep ended children; the others go on or begin again, with what they did known."""
         for task in self._tasks:
             child = self._children[task.task_id]
+            child.steering.recover(left_behind.receipts.get(task.task_id, ()))
             if task.state in ENDED:
                 self._ended.add(task.task_id)
                 child.gone.set()

@@ -25,7 +25,6 @@ from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, Subagen
 from netaclaw.subagent.v1.envelope_pb2 import (
     Cancel,
     ProxyToolCall,
-    Steer,
     SteerTaken,
     SubagentTaskEnvelope,
     ToolOutput,
@@ -50,6 +49,7 @@ from netaclaw_orchestrator.delegation.proxied import ProxiedCalls
 from netaclaw_orchestrator.delegation.report import preview
 from netaclaw_orchestrator.delegation.run_call import NotFollowed, RunCalls, RunFeed
 from netaclaw_orchestrator.delegation.sources import ChildPlan, enabled_tools
+from netaclaw_orchestrator.delegation.steering import Steering
 from netaclaw_orchestrator.journal import Row
 
 if TYPE_CHECKING:  # a batch makes its children
@@ -93,8 +93,7 @@ class Child:
         self._attempt = 0
         self._compactions = 0
         """How many of the run's are written."""
-        self.unread: dict[str, None] = {}
-        """Messages sent to it that it has not taken yet, by request id, in order."""
+        self.steering = Steering(journal, task.task_id, self._command)
         self.gone = asyncio.Event()
         """Set once its end state is committed, or cannot be; nothing of it is alive then."""
         self._proxied = ProxiedCalls(
@@ -152,13 +151,7 @@ class Child:
 
     async def steer(self, request_id: str, content: str) -> ReceiptState:
         """Send it a message; a receipt event says later whether it was taken or missed."""
-        if self._ended is not None or not self.started:
-            await self._journal.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_MISSED)
-            return ReceiptState.RECEIPT_STATE_MISSED
-        self.unread[request_id] = None
-        await self._journal.receipt(self.task.task_id, request_id, ReceiptState.RECEIPT_STATE_QUEUED)
-        await self._command(RunCommand(steer=Steer(request_id=request_id, content=content)))
-        return ReceiptState.RECEIPT_STATE_QUEUED
+        return await self.steering.send(request_id, content, running=self.started and self._ended is None)
 
     def cancelled(self) -> ChildOutcome:
         """The outcome of a child whose turn was cancelled, unless it ended by itself before."""
@@ -349,9 +342,7 @@ class Child:
         await self._proxied.begin(call)
 
     async def _on_steer_taken(self, taken: SteerTaken) -> None:
-        if taken.request_id in self.unread:
-            del self.unread[taken.request_id]
-            await self._journal.receipt(self.task.task_id, taken.request_id, ReceiptState.RECEIPT_STATE_TAKEN)
+        await self.steering.taken(taken.request_id)
 
     def _on_ended(self, ended: RunEnded) -> None:
         self._ended = ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from netaclaw.chat.v1.event_pb2 import SteerReceipt
 from netaclaw.session.v1.entry_pb2 import ToolCallPart
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask, SubagentTaskState
 from netaclaw.subagent.v1.runner_service_pb2 import RunEnded
@@ -47,6 +48,8 @@ class LeftBehind:
     """All of them, in order."""
     result_written: bool
     """Whether its result entry is there, so that only the model was not told."""
+    receipts: dict[str, list[SteerReceipt]] = field(default_factory=dict)
+    """Of messages to its tasks, by task id, in order."""
 
 
 def ended_early(state: SubagentTaskState, error: str) -> RunEnded:

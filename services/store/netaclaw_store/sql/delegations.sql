@@ -17,6 +17,16 @@ LEFT JOIN entry b ON b.session_id = t.session_id AND b.entry_id = t.batch_entry_
 WHERE t.session_id = $1 AND t.owner_id = $2 AND t.parent_entry_id = $3
 ORDER BY t.batch_entry_id, t.sort_order, t.task_id;
 
+-- name: steer_receipts
+-- Of messages to tasks that hang on an entry; kind 38 is a steer_receipt.
+SELECT e.task_id, e.payload
+FROM event e
+WHERE e.session_id = $1 AND e.owner_id = $2 AND e.entry_id = $3 AND e.kind = 38 AND e.seq > (
+    SELECT t.start_seq FROM entry a JOIN turn t ON t.session_id = a.session_id AND t.turn_id = a.turn_id
+    WHERE a.session_id = $1 AND a.entry_id = $3
+)
+ORDER BY e.seq;
+
 -- name: last_steps
 -- The last $3 process events of each batch, oldest first, and how many there are: places are dense from 0.
 SELECT b.batch_entry_id, e.n, e.body

@@ -116,7 +116,7 @@ CREATE TABLE turn (
 CREATE UNIQUE INDEX turn_by_request ON turn (session_id, request_id) WHERE request_id <> '';
 CREATE UNIQUE INDEX turn_by_owner_request ON turn (owner_id, request_id) WHERE request_id <> '' AND made_session;
 
--- A message that waits for the running turn, or entered one; kept then, so that a repeat finds it.
+-- A message that waits for the running turn, or entered one, or was taken back; kept then, so that a repeat finds it.
 CREATE TABLE queued_message (
     session_id text NOT NULL,
     message_no bigint NOT NULL,
@@ -124,7 +124,7 @@ CREATE TABLE queued_message (
     request_id text NOT NULL,
     request_hash bytea NOT NULL,
     when_busy smallint NOT NULL,
-    -- The turn that it entered; empty while it waits.
+    -- The turn that it entered; empty while it waits; 'retracted' where it was taken back.
     taken_turn_id text NOT NULL DEFAULT '',
     -- Seq before its receipt.
     start_seq bigint NOT NULL,

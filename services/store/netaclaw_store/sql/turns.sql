@@ -184,7 +184,9 @@ WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
 RETURNING request_id;
 
 -- name: retract_queued
-DELETE FROM queued_message WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
+-- What is taken back begins no turn either when its request is sent again.
+UPDATE queued_message SET taken_turn_id = $3, content = ''
+WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
 RETURNING request_id;
 
 -- name: turn_start

@@ -25,11 +25,13 @@ class BeginTurnOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BEGIN_TURN_OUTCOME_JOINED: _ClassVar[BeginTurnOutcome]
     BEGIN_TURN_OUTCOME_QUEUED: _ClassVar[BeginTurnOutcome]
     BEGIN_TURN_OUTCOME_EMPTY: _ClassVar[BeginTurnOutcome]
+    BEGIN_TURN_OUTCOME_RETRACTED: _ClassVar[BeginTurnOutcome]
 BEGIN_TURN_OUTCOME_UNSPECIFIED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_STARTED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_JOINED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_QUEUED: BeginTurnOutcome
 BEGIN_TURN_OUTCOME_EMPTY: BeginTurnOutcome
+BEGIN_TURN_OUTCOME_RETRACTED: BeginTurnOutcome
 
 class BeginTurnRequest(_message.Message):
     __slots__ = ("instance_id", "owner_id", "session_id", "create_session", "turn_id", "user_entry_id", "assistant_entry_id", "content", "agent_id", "agent_name", "leaf_entry_id", "request_id", "when_busy", "known_entry_id", "from_queue", "from_root")
@@ -316,18 +318,28 @@ class ReadDelegationsRequest(_message.Message):
     def __init__(self, owner_id: _Optional[str] = ..., session_id: _Optional[str] = ..., parent_entry_id: _Optional[str] = ...) -> None: ...
 
 class ReadDelegationsResponse(_message.Message):
-    __slots__ = ("batch_entry_id", "tool_call_id", "title", "result_written", "tasks")
+    __slots__ = ("batch_entry_id", "tool_call_id", "title", "result_written", "tasks", "steer_receipts")
     BATCH_ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     RESULT_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    STEER_RECEIPTS_FIELD_NUMBER: _ClassVar[int]
     batch_entry_id: str
     tool_call_id: str
     title: str
     result_written: bool
     tasks: _containers.RepeatedCompositeFieldContainer[_subagent_pb2.SubagentTask]
-    def __init__(self, batch_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., title: _Optional[str] = ..., result_written: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ...) -> None: ...
+    steer_receipts: _containers.RepeatedCompositeFieldContainer[TaskReceipt]
+    def __init__(self, batch_entry_id: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., title: _Optional[str] = ..., result_written: _Optional[bool] = ..., tasks: _Optional[_Iterable[_Union[_subagent_pb2.SubagentTask, _Mapping]]] = ..., steer_receipts: _Optional[_Iterable[_Union[TaskReceipt, _Mapping]]] = ...) -> None: ...
+
+class TaskReceipt(_message.Message):
+    __slots__ = ("task_id", "receipt")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    receipt: _event_pb2.SteerReceipt
+    def __init__(self, task_id: _Optional[str] = ..., receipt: _Optional[_Union[_event_pb2.SteerReceipt, _Mapping]] = ...) -> None: ...
 
 class ReadEventsRequest(_message.Message):
     __slots__ = ("owner_id", "session_id", "after_seq")

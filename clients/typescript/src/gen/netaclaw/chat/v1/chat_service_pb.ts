@@ -475,7 +475,7 @@ export type SteerSubagentRequest = Message<"netaclaw.chat.v1.SteerSubagentReques
   content: string;
 
   /**
-   * Optional. Named in the receipt; at most 128 characters.
+   * Optional. Named in the receipt, and a message that is sent again with it enters once; at most 128 characters.
    *
    * @generated from field: string request_id = 4;
    */
@@ -496,7 +496,7 @@ export const SteerSubagentRequestSchema: GenMessage<SteerSubagentRequest> = /*@_
  */
 export type SteerSubagentResponse = Message<"netaclaw.chat.v1.SteerSubagentResponse"> & {
   /**
-   * Output only. QUEUED or MISSED.
+   * Output only. QUEUED or MISSED; of a message that is sent again what became of it, so also TAKEN.
    *
    * @generated from field: netaclaw.chat.v1.ReceiptState state = 1;
    */
