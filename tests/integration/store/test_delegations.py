@@ -182,8 +182,8 @@ async def test_delegations_of_an_entry_are_read_whole_and_without_the_rest_of_th
     )
     await turn.append(entry_write(result))
     told = [many[3].task_id, task.task_id, many[3].task_id]
-    for each in told:
-        event = v.ChatEvent(entry_id=turn.anchor_id, task_id=each, steer_receipt=v.SteerReceipt(request_id="r"))
+    for task_id in told:
+        event = v.ChatEvent(entry_id=turn.anchor_id, task_id=task_id, steer_receipt=v.SteerReceipt(request_id="r"))
         await turn.append(j.Write(event=j.EventWrite(event=event)))
 
     request = j.ReadDelegationsRequest(owner_id=OWNER, session_id=turn.session_id, parent_entry_id=turn.anchor_id)
