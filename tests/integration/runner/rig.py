@@ -37,7 +37,7 @@ from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.app import open_app
-from netaclaw_runner.launcher import ExecLauncher, Launcher, WorkerHandle
+from netaclaw_runner.launcher import ExecLauncher, Launcher, LaunchError, WorkerHandle
 from netaclaw_runner.limits import Limits
 from netaclaw_runner.sandbox.options import LaunchOptions
 from netaclaw_runner.settings import RunnerSettings
@@ -360,18 +360,21 @@ async def said(message: str) -> AsyncIterator[None]:
         logger.removeHandler(handler)
 
 
-class HeldLauncher(ExecLauncher):
-    """Starts our own worker, but not before it is let."""
+class GatedLauncher(ExecLauncher):
+    """Launches our own worker when it is let."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked = asyncio.Event()
-        self.let = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.broken = False
         self.pids: list[int] = []
 
     async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
         self.asked.set()
-        await self.let.wait()
+        await self.opened.wait()
+        if self.broken:
+            raise LaunchError("no worker today")
         handle = await super().launch(workspace_fd, options=options)
         self.pids.append(handle.pid)
         return handle

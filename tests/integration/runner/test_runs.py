@@ -20,7 +20,7 @@ from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta
 from netaclaw_runner.launcher import ExecLauncher
 from tests.integration.runner.rig import (
-    HeldLauncher,
+    GatedLauncher,
     RunFollower,
     ScriptModel,
     alive,
@@ -258,14 +258,14 @@ async def test_cancel_ends_the_model_call_and_the_process_and_is_confirmed(tmp_p
 
 async def test_a_task_that_is_just_starting_is_caught_too(tmp_path: Path) -> None:
     """The call that is made ahead of the worker is cut, and the worker that comes up then is ended with no word."""
-    model, launcher = ScriptModel(hangs), HeldLauncher()
+    model, launcher = ScriptModel(hangs), GatedLauncher()
     async with runner(tmp_path, model, launcher=launcher) as rig:
         run = await rig.start()
         await launcher.asked.wait()
         await model.began.wait()
         async with said("run ends"):
-            await run.tell(cancel=pb.Cancel())
-        launcher.let.set()
+            await run.tell(cancel=pb.Cancel(reason="not needed"))
+        launcher.opened.set()
         ended = await run.finish()
         assert not (await rig.status()).runs
 
