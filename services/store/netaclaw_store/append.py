@@ -25,6 +25,9 @@ from netaclaw_store.queue import take_into_turn
 from netaclaw_store.side_rows import write_side_rows
 from netaclaw_store.usage_columns import entry_usage
 
+MAX_ANSWER_BYTES = 3 * 1024 * 1024
+"""Of events that are answered at once; more of them are read in pages."""
+
 _NOT_YET = ChatEvent()
 """Keeps the place of an event whose entry is being written."""
 
@@ -32,7 +35,8 @@ _NOT_YET = ChatEvent()
 async def append(database: Database, request: j.AppendRequest, parts: Sequence[Part]) -> tuple[j.AppendResponse, str]:
     """Store a batch, its writes taken apart; answers its events and the session's owner.
 
-    A repeat answers the session's last seq after it, without events and without writing.
+    A repeat answers the session's last seq after it, without events and without writing. Events that do not fit an
+    answer are left to be read, as those of a repeat.
     """
     return await database.transact(lambda connection: _append(connection, request, parts))
 
@@ -76,6 +80,9 @@ async def _append(
         event = batch.events[place]
         if event.came is None:
             response.events[place].CopyFrom(_shown(event, shown, entry, rows[entry.entry_id]))
+    if batch.reported and response.ByteSize() > MAX_ANSWER_BYTES:  # each shows its entry or task once more
+        del response.events[:]
+        response.repeated_append = True
     return response, session["owner_id"]
 
 

@@ -10,6 +10,7 @@ from netaclaw.chat.v1.event_pb2 import ChatEvent
 from netaclaw.session.v1.entry_pb2 import Entry, Session
 from netaclaw_store.codec import Row, session_from
 from netaclaw_store.hydrate import StoredEvent, hydrate
+from netaclaw_store.pages import fitting
 from netaclaw_store.queries import SQL
 
 
@@ -22,7 +23,8 @@ async def log(
     leaf: str | None = None,
     changed: Row | None = None,
 ) -> tuple[Session, list[ChatEvent]]:
-    """Number the events after the session's last seq, store them, move the leaf; answers what to publish.
+    """Number the events after the session's last seq, store them, move the leaf; answers what to publish: the first
+    that fit an answer. The others are fetched by whoever misses them.
 
     The session's row must be locked by the caller; `changed` are its columns that the caller wrote meanwhile.
     """
@@ -42,4 +44,4 @@ async def log(
         await connection.execute(SQL["advance_session"], session_id, last, new_leaf)
     moved = {"seq": last, "leaf_entry_id": new_leaf, "update_time": now if events else session["update_time"]}
     shown = session_from({**session, **(changed or {}), **moved})
-    return shown, [hydrate(event, shown, entries) for event in events]
+    return shown, fitting(hydrate(event, shown, entries) for event in events)

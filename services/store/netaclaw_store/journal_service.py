@@ -51,7 +51,7 @@ class JournalService(JournalServiceServicer):
             checks.check_append(request, parts)
             if parts or request.session_id:
                 response, owner_id = await append(self._database, request, parts)
-                if response.events:
+                if response.events or response.repeated_append:
                     self._notices.changed(response.session_id, owner_id, response.last_seq)
                 yield response
             if request.drafts:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncpg
 
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
 from netaclaw.error.v1.reason_pb2 import Reason
-from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
 from netaclaw_store.codec import Row, agent_from, session_from, timestamp
 from netaclaw_store.compactions import EndedSession, end_orphaned
 from netaclaw_store.database import Database
+from netaclaw_store.delegations import shorten_task
+from netaclaw_store.pages import MAX_RESPONSE_BYTES
 from netaclaw_store.queries import SQL
 
 MAX_CLAIMS = 100
+MAX_QUEUED_BYTES = 1024 * 1024
+"""Contents of waiting messages that are handed over with a claimed turn."""
 _DEFAULT_CLAIMS = 10
 
 
@@ -127,6 +131,8 @@ class Leases:
             for orphan in {row["session_id"]: row for row in orphans}.values():
                 claimed = await self._claim(connection, request.instance_id, orphan)
                 response.turns.append(claimed)
+                if response.ByteSize() > MAX_RESPONSE_BYTES:  # the others are for the next claim
+                    break
             for row in await connection.fetch(SQL["orphaned_queues"], limit, request.instance_id):
                 response.waiting.add(owner_id=row["owner_id"], session_id=row["session_id"])
             return response, ended
@@ -154,7 +160,10 @@ class Leases:
             agent = await connection.fetchrow(SQL["find_agent"], owner_id, "", "assistant")
         claimed.agent.CopyFrom(agent_from(agent))
         claimed.presets.extend(agent_from(row) for row in await connection.fetch(SQL["presets"], owner_id))
-        for row in await connection.fetch(SQL["waiting_messages"], session_id):
+        for row in await connection.fetch(SQL["waiting_messages"], session_id, MAX_QUEUED_BYTES):
+            if row["content"] is None:  # what cannot enter the turn from here begins one of its own, from the rows
+                claimed.queued.add(request_id=row["request_id"], when_busy=WHEN_BUSY_ENQUEUE)
+                continue
             claimed.queued.add(
                 request_id=row["request_id"], when_busy=row["when_busy"], content=bytes(row["content"]).decode()
             )
@@ -174,8 +183,11 @@ class Leases:
                 response.expire_time.CopyFrom(timestamp(row["holder_expire_time"]))
             if row["running_turn_id"]:
                 names = (request.session_id, request.owner_id, row["running_turn_id"])
-                for task in await connection.fetch(SQL["open_tasks"], *names):
-                    response.open_tasks.append(SubagentTask.FromString(task["task"]))
+                tasks = await connection.fetch(SQL["open_tasks"], *names)
+                for task in tasks:
+                    shown = response.open_tasks.add()
+                    shown.MergeFromString(task["task"])
+                    shorten_task(shown, len(tasks))
             elif request.instance_id:
                 others = await connection.fetch(SQL["other_instances"], request.instance_id)
                 response.other_addresses.extend(other["address"] for other in others)

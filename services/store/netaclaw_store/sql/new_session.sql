@@ -43,7 +43,11 @@ WITH answering AS (
     UNION ALL SELECT $3, 4, $2, 14::smallint, '', '', $4 FROM after WHERE untitled
 ), presets AS (
     SELECT agent_id, name, published, body, etag_no, create_time, update_time
-    FROM agent WHERE owner_id = $2 AND published ORDER BY name LIMIT 100
+    FROM (
+        SELECT a.*, sum(length(a.body)) OVER (ORDER BY a.name ROWS UNBOUNDED PRECEDING) AS bytes
+        FROM agent a WHERE a.owner_id = $2 AND a.published ORDER BY a.name LIMIT 100
+    ) AS in_order
+    WHERE bytes <= 1048576
 ), agents AS (
     SELECT array_agg(agent_id) AS ids, array_agg(name) AS names, array_agg(body) AS bodies,
         array_agg(published) AS published, array_agg(etag_no) AS etags, array_agg(create_time) AS create_times,

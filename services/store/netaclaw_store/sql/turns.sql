@@ -97,8 +97,13 @@ WITH RECURSIVE caller AS (
         array_agg(update_time ORDER BY depth DESC) AS update_times, max(bytes) AS bytes
     FROM path
 ), presets AS (
-    SELECT a.agent_id, a.name, a.published, a.body, a.etag_no, a.create_time, a.update_time
-    FROM agent a WHERE a.owner_id = $2 AND a.published ORDER BY a.name LIMIT 100
+    -- As many as an answer has room for: 1 MiB of them.
+    SELECT agent_id, name, published, body, etag_no, create_time, update_time
+    FROM (
+        SELECT a.*, sum(length(a.body)) OVER (ORDER BY a.name ROWS UNBOUNDED PRECEDING) AS bytes
+        FROM agent a WHERE a.owner_id = $2 AND a.published ORDER BY a.name LIMIT 100
+    ) AS in_order
+    WHERE bytes <= 1048576
 ), agents AS (
     SELECT array_agg(agent_id) AS ids, array_agg(name) AS names, array_agg(body) AS bodies,
         array_agg(published) AS published, array_agg(etag_no) AS etags, array_agg(create_time) AS create_times,
@@ -173,10 +178,15 @@ WHERE session_id = $1 AND message_no = (
 RETURNING request_id, content, agent_id, agent_name, leaf_entry_id, from_root;
 
 -- name: waiting_messages
-SELECT request_id, when_busy, content FROM queued_message
-WHERE session_id = $1 AND taken_turn_id = ''
-ORDER BY message_no
-LIMIT 100;
+-- With their contents as long as these come to $2 bytes at most; without it from there on.
+SELECT request_id, when_busy, CASE WHEN bytes <= $2 THEN content END AS content
+FROM (
+    SELECT request_id, when_busy, content, message_no,
+        sum(length(content)) OVER (ORDER BY message_no ROWS UNBOUNDED PRECEDING) AS bytes
+    FROM queued_message WHERE session_id = $1 AND taken_turn_id = ''
+    ORDER BY message_no LIMIT 100
+) AS in_order
+ORDER BY message_no;
 
 -- name: take_queued
 UPDATE queued_message SET taken_turn_id = $3
@@ -196,4 +206,10 @@ SELECT start_seq FROM turn WHERE session_id = $1 AND turn_id = $2;
 UPDATE turn SET start_seq = $3 WHERE session_id = $1 AND turn_id = $2;
 
 -- name: presets
-SELECT * FROM agent WHERE owner_id = $1 AND published ORDER BY name LIMIT 100;
+-- As in begin_turn.
+SELECT * FROM (
+    SELECT a.*, sum(length(a.body)) OVER (ORDER BY a.name ROWS UNBOUNDED PRECEDING) AS bytes
+    FROM agent a WHERE a.owner_id = $1 AND a.published ORDER BY a.name LIMIT 100
+) AS in_order
+WHERE bytes <= 1048576
+ORDER BY name;
