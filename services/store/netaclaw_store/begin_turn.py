@@ -122,6 +122,7 @@ async def _carefully(connection: asyncpg.Connection, turn: _Turn) -> j.BeginTurn
     if session["running_turn_id"]:
         if request.when_busy in (WHEN_BUSY_UNSPECIFIED, WHEN_BUSY_REJECT):
             raise turn_running(session)
+        await _check_references(connection, turn, session)
         return await queue.enqueue(connection, request, turn.hash, session)
     await _check_references(connection, turn, session)
     return _started(turn, await _begin(connection, turn))

@@ -18,6 +18,7 @@ from netaclaw_store.hydrate import REMOVED, SESSION_UPDATED, UPDATED, StoredEven
 from netaclaw_store.leases import session_not_found, stale_generation, turn_running
 from netaclaw_store.queries import SQL
 from netaclaw_store.settings import DEFAULT_WORKSPACE
+from netaclaw_store.usage_columns import total
 
 SESSION_TABLES = (
     *("event", "turn", "queued_message", "subagent_event", "subagent_entry", "subagent_session", "entry_draft"),
@@ -107,14 +108,19 @@ class Commands:
 
         async def work(connection: asyncpg.Connection) -> j.DeleteBranchResponse:
             session = await _lock(connection, request.session_id, request.owner_id, request.generation)
-            names = (request.session_id, request.entry_id)
+            session_id = request.session_id
+            names = (session_id, request.entry_id)
             parent = await connection.fetchval(SQL["parent_of"], *names)
             if parent is None:
                 raise _entry_not_found(request.entry_id)
             gone = [row["entry_id"] for row in await connection.fetch(SQL["branch_ids"], *names)]
+            spent = [row["token_usage"] for row in await connection.fetch(SQL["usage_of_entries"], session_id, gone)]
+            if spent:  # what was spent stays spent
+                kept = total([*filter(None, [session["lost_usage"]]), *spent])
+                await connection.execute(SQL["keep_usage"], session_id, kept)
             for block in _OF_ENTRIES:
-                await connection.execute(SQL[block], request.session_id, gone)
-            await connection.execute(SQL["blank_events"], request.session_id, gone, REMOVED)
+                await connection.execute(SQL[block], session_id, gone)
+            await connection.execute(SQL["blank_events"], session_id, gone, REMOVED)
             logged = [StoredEvent(REMOVED, entry_id, "", "", "", b"") for entry_id in gone]
             leaf = session["leaf_entry_id"]
             if leaf in gone:

@@ -12,13 +12,17 @@ from netaclaw.session.v1.entry_pb2 import (
     CLARIFY_STATE_OPEN,
     ENTRY_STATE_INTERRUPTED,
     ENTRY_STATE_STREAMING,
+    TOOL_CALL_STATE_CANCELLED,
+    TOOL_CALL_STATE_PENDING,
+    TOOL_CALL_STATE_RUNNING,
+    TOOL_CALL_STATE_WAITING,
     Entry,
 )
-from netaclaw.session.v1.subagent_pb2 import SubagentBatch
+from netaclaw.session.v1.subagent_pb2 import SUBAGENT_TASK_STATE_CANCELLED, SubagentBatch, SubagentTask
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_store.codec import Row, entry_body, entry_from, search_text, session_from
+from netaclaw_store.codec import Row, entry_body, entry_from, search_text, session_from, timestamp
 from netaclaw_store.database import Database
 from netaclaw_store.events import log
 from netaclaw_store.hydrate import ADDED, leaf_event
@@ -26,6 +30,8 @@ from netaclaw_store.leases import session_not_found
 from netaclaw_store.queries import SQL
 
 _PAGE = 100
+_OPEN_CALLS = frozenset({TOOL_CALL_STATE_PENDING, TOOL_CALL_STATE_WAITING, TOOL_CALL_STATE_RUNNING})
+_CUT_OFF = "the session was copied while this task ran; it goes on in the other session alone"
 
 
 @dataclass(slots=True)
@@ -54,6 +60,7 @@ async def fork_session(database: Database, request: j.ForkSessionRequest) -> j.F
             maps = (list(copy.ids), list(copy.ids.values()))
             await connection.execute(SQL["fork_contents"], *names, *maps)
             await connection.execute(SQL["fork_tasks"], *names, *maps)
+            await _end_tasks(connection, request.new_session_id)
             await connection.execute(SQL["fork_transcripts"], *names)
             await connection.execute(SQL["fork_steps"], *names, *maps)
             new_leaf = copy.ids.get(leaf, "")
@@ -106,6 +113,17 @@ async def _copy_entries(connection: asyncpg.Connection, request: j.ForkSessionRe
         )
 
 
+async def _end_tasks(connection: asyncpg.Connection, session_id: str) -> None:
+    """Nobody runs a task on in the copy, and nothing there would ever end it."""
+    for row in await connection.fetch(SQL["open_tasks_of_fork"], session_id):
+        task = SubagentTask.FromString(row["task"])
+        task.state = SUBAGENT_TASK_STATE_CANCELLED
+        task.error = _CUT_OFF
+        task.end_time.CopyFrom(timestamp(row["now"]))
+        names = (session_id, row["task_id"])
+        await connection.execute(SQL["end_task_of_fork"], *names, _CUT_OFF, task.SerializeToString())
+
+
 def _renamed(session_id: str, row: Row, copy: _Copy) -> Entry:
     """The entry under its new id; references to entries copied before it follow."""
     entry = entry_from(session_id, row)
@@ -121,6 +139,8 @@ def _renamed(session_id: str, row: Row, copy: _Copy) -> Entry:
             if part.WhichOneof("part") == "batch_reference":
                 old = part.batch_reference.batch_entry_id
                 part.batch_reference.batch_entry_id = known.setdefault(old, new_id())
+            elif part.tool_call.state in _OPEN_CALLS:
+                part.tool_call.state = TOOL_CALL_STATE_CANCELLED
     elif body == "subagent_batch":
         _rename_batch(entry.subagent_batch.batch, known)
     elif body == "subagent_result":

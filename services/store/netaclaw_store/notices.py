@@ -33,6 +33,7 @@ _AFTER_S = 0.005
 """Whoever made a change gets the answer first: notices of it would compete with it for the same processors."""
 _OVERLAP = timedelta(seconds=2)
 """update_time is the transaction's start: a slow one commits behind a later one."""
+_POLL_PAGE = 1000
 _RETRY_S = 1.0
 _KEPT_S = 60.0
 """So long is kept what was told before, once nobody listens: most often somebody was cut off, and comes back."""
@@ -173,16 +174,16 @@ class Notices:
             self._missed.clear()
 
     async def _tell_changed_since(self, since: datetime) -> datetime:
+        after = (since - _OVERLAP, "")
         while True:
-            start = since - _OVERLAP
             rows = await self._database.read(
-                lambda connection, after=start: connection.fetch(SQL["changed_since"], after)  # type: ignore[misc]  # bound now
+                lambda connection, page=after: connection.fetch(SQL["changed_since"], *page, _POLL_PAGE)  # type: ignore[misc]  # bound now
             )
             self._tell(j.Notice(session_id=r["session_id"], owner_id=r["owner_id"], seq=r["seq"]) for r in rows)
-            newest = max((row["update_time"] for row in rows), default=since)
-            if newest <= since:
-                return since
-            since = newest
+            if rows:
+                after = (rows[-1]["update_time"], rows[-1]["session_id"])
+            if len(rows) < _POLL_PAGE:
+                return max(since, after[0])
 
 
 def _payloads(origin: str, notices: Iterable[j.Notice]) -> Iterable[str]:

@@ -122,7 +122,7 @@ class SessionReads:
                 raise NetaclawError(
                     Reason.REASON_CONTENT_NOT_FOUND, "no such content", metadata={"content_id": request.content_id}
                 )
-            end = request.offset + limit
+            end = min(request.offset, size) + limit
             rows = await connection.fetch(SQL["content_range"], *names, request.offset, end)
             data = b"".join(row["body"] for row in rows)
             first = rows[0]["start_byte"] if rows else 0

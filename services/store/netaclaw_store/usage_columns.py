@@ -26,7 +26,12 @@ def usage_json(usage: Usage) -> str:
 
 def added(known: str | None, more: Sequence[Usage]) -> str | None:
     """A column's value with more added to it."""
-    sums = [json.loads(usage_json(usage)) for usage in more] + ([json.loads(known)] if known else [])
+    return total([*map(usage_json, more), *filter(None, [known])])
+
+
+def total(columns: Sequence[str]) -> str | None:
+    """The sum of several columns' values."""
+    sums = [json.loads(each) for each in columns]
     return json.dumps({key: sum(each[key] for each in sums) for key in sums[0]}) if sums else None
 
 

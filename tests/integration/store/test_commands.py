@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from netaclaw.agent.v1 import agent_pb2
-from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE
+from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE, WHEN_BUSY_STEER
 from netaclaw.chat.v1.event_pb2 import STREAM_CHANNEL_TEXT
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1 import entry_pb2 as e
 from netaclaw.session.v1 import session_command_service_pb2 as c
 from netaclaw.session.v1 import subagent_pb2 as s
+from netaclaw.session.v1.session_service_pb2 import GetUsageRequest
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
 from tests.integration.store.driver import (
@@ -20,9 +22,12 @@ from tests.integration.store.driver import (
     Turn,
     append,
     entry_write,
+    metadata,
     refused,
     text,
 )
+from tests.integration.store.test_delegations import delegate
+from tests.integration.store.test_delegations import row as task_row
 
 
 def _create(session_id: str, owner: str = OWNER, **fields: str) -> j.CreateSessionRequest:
@@ -32,6 +37,12 @@ def _create(session_id: str, owner: str = OWNER, **fields: str) -> j.CreateSessi
 async def _lease(store: Store, session_id: str) -> int:
     request = j.AcquireSessionRequest(instance_id=INSTANCE, owner_id=OWNER, session_id=session_id)
     return (await store.journal.AcquireSession(request)).generation
+
+
+async def _delete_branch(store: Store, session_id: str, entry_id: str) -> j.DeleteBranchResponse:
+    generation = await _lease(store, session_id)
+    request = j.DeleteBranchRequest(owner_id=OWNER, session_id=session_id, generation=generation, entry_id=entry_id)
+    return await store.journal.DeleteBranch(request)
 
 
 async def _whole_session(store: Store) -> Turn:
@@ -184,11 +195,7 @@ async def test_deleting_a_branch_takes_all_below_it_and_keeps_the_order_of_event
     turn = await _whole_session(store)
     second = Turn(store, await store.begin(turn.session_id))
     await second.finish(entry_write(second.assistant(text("second"))))
-    generation = await _lease(store, turn.session_id)
-    request = j.DeleteBranchRequest(
-        owner_id=OWNER, session_id=turn.session_id, generation=generation, entry_id=turn.anchor_id
-    )
-    response = await store.journal.DeleteBranch(request)
+    response = await _delete_branch(store, turn.session_id, turn.anchor_id)
     assert response.deleted_count == 5
     assert response.session.leaf_entry_id == turn.user_id
     assert [entry.entry_id for entry in await store.tree(turn.session_id)] == [turn.user_id]
@@ -198,6 +205,46 @@ async def test_deleting_a_branch_takes_all_below_it_and_keeps_the_order_of_event
     assert {turn.anchor_id, second.user_id, second.anchor_id} <= removed
     left = await _rows(store, turn.session_id)
     assert (left["subagent_session"], left["subagent_entry"], left["content"]) == (0, 0, 0)
+
+
+async def test_whoever_joins_a_turn_whose_branch_was_deleted_learns_how_it_ended(store: Store) -> None:
+    turn = await store.new_turn(request_id="again")
+    done = (await turn.finish(entry_write(turn.assistant(text("answer"))))).events[-1]
+    await _delete_branch(store, turn.session_id, turn.user_id)
+    joined = await store.begin(turn.session_id, "hello", request_id="again")
+    assert (joined.outcome, joined.turn_id) == (j.BEGIN_TURN_OUTCOME_JOINED, turn.begun.turn_id)
+    replayed = await store.replay(turn.session_id, joined.turn_start_seq)
+    assert [event for event in replayed if event.HasField("done")] == [done]
+    left = [event for event in replayed if event.HasField("session_entry_added")]
+    assert not left
+
+
+async def test_what_a_deleted_branch_has_cost_stays_counted(store: Store) -> None:
+    turn = await store.new_turn()
+    answer = turn.assistant(text("answer"))
+    answer.assistant.usage.MergeFrom(Usage(model_calls=3, cost_micros=30))
+    batch_id, (task,) = await delegate(turn, 1)
+    task.usage.MergeFrom(Usage(model_calls=2, cost_micros=20))
+    lost = j.Write(usage=j.UsageWrite(usage=Usage(model_calls=1, cost_micros=10)))
+    await turn.append(entry_write(answer), task_row(turn, batch_id, task), lost)
+    await turn.finish()
+    for entry_id in (turn.anchor_id, turn.user_id):
+        await _delete_branch(store, turn.session_id, entry_id)
+        for session_id in (turn.session_id, ""):
+            asked = GetUsageRequest(session_id=session_id)
+            spent = (await store.sessions.GetUsage(asked, metadata=metadata())).total
+            assert spent == Usage(model_calls=6, cost_micros=60)
+
+
+async def test_words_that_entered_a_turn_from_the_queue_go_with_their_entry(store: Store) -> None:
+    turn = await store.new_turn()
+    await store.begin(turn.session_id, "a secret", when_busy=WHEN_BUSY_STEER, request_id="q")
+    taken = j.QueueTakeWrite(request_id="q", turn_id=turn.begun.turn_id)
+    await turn.append(j.Write(queue_take=taken))
+    await turn.finish()
+    await _delete_branch(store, turn.session_id, turn.user_id)
+    kept = await store.query("SELECT content FROM queued_message WHERE session_id = $1", turn.session_id)
+    assert [row["content"] for row in kept] == [b""]
 
 
 async def test_deleting_a_session_leaves_no_row_in_any_table(store: Store) -> None:
@@ -268,6 +315,33 @@ async def test_a_fork_is_a_whole_copy_with_ids_of_its_own(store: Store, whole: b
     assert replayed[-1].session_leaf_changed.leaf_entry_id == fork.leaf_entry_id
     rows = await _rows(store, new_session_id)
     assert (rows["content"], rows["subagent_session"], rows["subagent_entry"]) == (1, 1, 1)
+
+
+async def test_nothing_runs_in_a_copy_of_a_session_whose_turn_runs(store: Store) -> None:
+    turn = await store.new_turn()
+    batch_id, (running, queued) = await delegate(turn, 2)
+    running.state = s.SUBAGENT_TASK_STATE_RUNNING
+    states = (e.TOOL_CALL_STATE_RUNNING, e.TOOL_CALL_STATE_PENDING, e.TOOL_CALL_STATE_COMPLETED)
+    calls = [e.Part(tool_call=e.ToolCallPart(call_id=new_id(), state=state)) for state in states]
+    reference = e.Part(batch_reference=e.BatchReferencePart(batch_entry_id=batch_id))
+    anchor = turn.assistant(*calls, reference, state=e.ENTRY_STATE_STREAMING)
+    await turn.append(entry_write(anchor), task_row(turn, batch_id, running))
+    request = j.ForkSessionRequest(owner_id=OWNER, session_id=turn.session_id, new_session_id=new_id())
+    copy = (await store.journal.ForkSession(request)).session
+    assert not copy.running_turn_id
+    _, answer, batch = await store.tree(copy.session_id)
+    assert [part.tool_call.state for part in answer.assistant.parts[:3]] == [
+        e.TOOL_CALL_STATE_CANCELLED,
+        e.TOOL_CALL_STATE_CANCELLED,
+        e.TOOL_CALL_STATE_COMPLETED,
+    ]
+    shown = batch.subagent_batch.batch
+    assert {task.state for task in shown.items} == {s.SUBAGENT_TASK_STATE_CANCELLED}
+    assert (shown.counts.cancelled, shown.counts.total) == (2, 2)
+    assert all(task.error and task.HasField("end_time") for task in shown.items)
+    source = (await store.tree(turn.session_id))[2].subagent_batch.batch
+    assert (source.counts.running, source.counts.queued) == (1, 1)
+    assert queued.task_id in {task.task_id for task in source.items}
 
 
 async def test_a_fork_needs_a_source_of_the_owner_and_a_free_id(store: Store) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from netaclaw.agent.v1.agent_pb2 import Agent
+from netaclaw.agent.v1.agent_service_pb2 import CreateAgentRequest, DeleteAgentRequest
 from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.chat.v1.chat_service_pb2 import WHEN_BUSY_ENQUEUE, WHEN_BUSY_INTERRUPT, WHEN_BUSY_STEER, WhenBusy
 from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse, QueuedMessage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
-from tests.integration.store.driver import OWNER, Store, Turn, metadata, refused
+from tests.integration.store.driver import INSTANCE, OWNER, Store, Turn, metadata, refused
 
 
 async def _wait(
@@ -73,11 +75,35 @@ async def test_turns_begin_from_the_queue_in_order_interrupting_messages_first(s
 
 async def test_a_message_whose_agent_and_entry_are_gone_is_still_answered(store: Store) -> None:
     turn = await store.new_turn()
-    await _wait(turn, "later", agent_id=new_id(), leaf_entry_id=new_id())
+    agents = await store.agents.CreateAgent(CreateAgentRequest(agent=Agent(name="a")), metadata=metadata())
     await turn.finish()
-    begun = await _next(turn)
+    branch = Turn(store, await store.begin(turn.session_id, "a branch"))
+    await branch.finish()
+    last = Turn(store, await store.begin(turn.session_id, "beside it", leaf_entry_id=turn.anchor_id))
+    await _wait(last, "later", agent_id=agents.agent.agent_id, leaf_entry_id=branch.anchor_id)
+    await last.finish()
+    await store.agents.DeleteAgent(DeleteAgentRequest(agent_id=agents.agent.agent_id), metadata=metadata())
+    names = {"owner_id": OWNER, "session_id": turn.session_id}
+    lease = await store.journal.AcquireSession(j.AcquireSessionRequest(instance_id=INSTANCE, **names))
+    gone = j.DeleteBranchRequest(generation=lease.generation, entry_id=branch.user_id, **names)
+    assert (await store.journal.DeleteBranch(gone)).deleted_count == 2
+    begun = await _next(last)
     assert begun.agent.name == "assistant"
-    assert begun.events[1].session_entry_added.entry.parent_entry_id == turn.anchor_id
+    assert begun.events[1].session_entry_added.entry.parent_entry_id == last.anchor_id
+
+
+async def test_a_message_that_names_an_agent_or_entry_that_is_not_there_does_not_wait(store: Store) -> None:
+    turn = await store.new_turn()
+    foreign = await store.new_turn(owner_id="bob")
+    for agent_id in (new_id(), foreign.begun.agent.agent_id):
+        async with refused(Reason.REASON_AGENT_NOT_FOUND):
+            await _wait(turn, "later", agent_id=agent_id)
+    async with refused(Reason.REASON_AGENT_NOT_FOUND):
+        await _wait(turn, "later", WHEN_BUSY_STEER, agent_name="nobody")
+    for entry_id in (new_id(), foreign.anchor_id):
+        async with refused(Reason.REASON_ENTRY_NOT_FOUND):
+            await _wait(turn, "later", WHEN_BUSY_INTERRUPT, leaf_entry_id=entry_id)
+    assert not await store.query("SELECT FROM queued_message")
 
 
 async def test_a_message_enters_the_running_turn_once(store: Store) -> None:

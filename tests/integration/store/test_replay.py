@@ -160,3 +160,26 @@ async def test_what_changes_while_the_only_listener_is_cut_off_is_told_when_it_i
         await _until(seen, missed, 7)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_poll_finds_every_session_of_many_that_changed_at_one_moment(store: Store) -> None:
+    seen: asyncio.Queue[j.Notice] = asyncio.Queue()
+    listening = asyncio.Event()
+    task = asyncio.create_task(_notices(store, seen, listening))
+    try:
+        await listening.wait()
+        insert = (
+            "INSERT INTO session (session_id, owner_id, workspace, seq)"
+            " SELECT each, $1, '', 7 FROM unnest($2::text[]) AS each"
+        )
+        many, later = [f"s{number}" for number in range(2500)], new_id()
+        await store.query(insert, OWNER, many)
+        missing = set(many)
+        async with asyncio.timeout(10):
+            while missing:
+                missing.discard((await seen.get()).session_id)
+        await store.query(insert, OWNER, [later])
+        await _until(seen, later, 7)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1214,9 +1214,9 @@ func (x *GetUsageRequest) GetTurnId() string {
 // Response of GetUsage.
 type GetUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Output only. Everything together.
+	// Output only. Everything together, also what deleted branches of sessions that are still there have cost.
 	Total *Usage `protobuf:"bytes,1,opt,name=total,proto3" json:"total,omitempty"`
-	// Output only. Of that, what subagents spent.
+	// Output only. Of that, what subagents spent; those of deleted branches count in the total alone.
 	Subagents     *Usage `protobuf:"bytes,2,opt,name=subagents,proto3" json:"subagents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

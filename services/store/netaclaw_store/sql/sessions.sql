@@ -189,10 +189,23 @@ WITH gone AS (
 DELETE FROM subagent_entry WHERE session_id = $1 AND task_id IN (SELECT task_id FROM gone);
 
 -- name: blank_events
--- Events of deleted entries keep their seq and lose everything else.
+-- Events of deleted entries keep their seq and lose everything else; but how a turn ended (kinds 39 and 40) stays, for
+-- whoever follows it.
 UPDATE event SET kind = $3, payload = '', subject_entry_id = '',
     entry_id = CASE WHEN subject_entry_id = '' THEN entry_id ELSE subject_entry_id END
-WHERE session_id = $1 AND (entry_id = ANY ($2::text[]) OR subject_entry_id = ANY ($2::text[]));
+WHERE session_id = $1 AND (entry_id = ANY ($2::text[]) OR subject_entry_id = ANY ($2::text[])) AND kind NOT IN (39, 40);
+
+-- name: usage_of_entries
+-- What was spent on entries and on the tasks that hang on them.
+SELECT token_usage FROM entry
+WHERE session_id = $1 AND entry_id = ANY ($2::text[]) AND token_usage IS NOT NULL
+UNION ALL
+SELECT token_usage FROM subagent_session
+WHERE session_id = $1 AND (parent_entry_id = ANY ($2::text[]) OR batch_entry_id = ANY ($2::text[]))
+    AND token_usage IS NOT NULL;
+
+-- name: keep_usage
+UPDATE session SET lost_usage = $2::json WHERE session_id = $1;
 
 -- name: fork_session
 INSERT INTO session (session_id, owner_id, title, workspace, agent_id, thinking_level, forked_from_session_id)
@@ -241,6 +254,14 @@ JOIN unnest($3::text[], $4::text[]) AS a (old_id, new_id) ON a.old_id = t.parent
 JOIN unnest($3::text[], $4::text[]) AS b (old_id, new_id) ON b.old_id = t.batch_entry_id
 WHERE t.session_id = $1;
 
+-- name: open_tasks_of_fork
+SELECT task_id, task, now() AS now FROM subagent_session
+WHERE session_id = $1 AND status IN ('queued', 'running', 'unspecified');
+
+-- name: end_task_of_fork
+UPDATE subagent_session SET status = 'cancelled', error = $3, ended_at = now(), task = $4
+WHERE session_id = $1 AND task_id = $2;
+
 -- name: fork_transcripts
 INSERT INTO subagent_entry (session_id, task_id, n, owner_id, message, create_time)
 SELECT $2, e.task_id, e.n, e.owner_id, e.message, e.create_time
@@ -252,7 +273,11 @@ WHERE e.session_id = $1
 UPDATE session SET leaf_entry_id = $2, seq = $3, entry_count = $3 WHERE session_id = $1;
 
 -- name: changed_since
-SELECT session_id, owner_id, seq, update_time FROM session WHERE update_time > $1 ORDER BY update_time LIMIT 1000;
+-- A page of them, after a time and an id: any number may have changed in one moment.
+SELECT session_id, owner_id, seq, update_time FROM session
+WHERE (update_time, session_id) > ($1, $2)
+ORDER BY update_time, session_id
+LIMIT $3;
 
 -- name: entries_beyond
 SELECT EXISTS (SELECT FROM entry WHERE session_id = $1 AND entry_no > $2);

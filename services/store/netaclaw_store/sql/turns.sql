@@ -189,7 +189,8 @@ FROM (
 ORDER BY message_no;
 
 -- name: take_queued
-UPDATE queued_message SET taken_turn_id = $3
+-- Its words are those of an entry from now on, and go with it.
+UPDATE queued_message SET taken_turn_id = $3, content = ''
 WHERE session_id = $1 AND request_id = $2 AND taken_turn_id = ''
 RETURNING request_id;
 

@@ -671,14 +671,14 @@ export const GetUsageRequestSchema: GenMessage<GetUsageRequest> = /*@__PURE__*/
  */
 export type GetUsageResponse = Message<"netaclaw.session.v1.GetUsageResponse"> & {
   /**
-   * Output only. Everything together.
+   * Output only. Everything together, also what deleted branches of sessions that are still there have cost.
    *
    * @generated from field: netaclaw.session.v1.Usage total = 1;
    */
   total?: Usage | undefined;
 
   /**
-   * Output only. Of that, what subagents spent.
+   * Output only. Of that, what subagents spent; those of deleted branches count in the total alone.
    *
    * @generated from field: netaclaw.session.v1.Usage subagents = 2;
    */
