@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, WatchRequest, WhenBusy
 from netaclaw.chat.v1.event_pb2 import ChatEvent
-from netaclaw.session.v1.session_command_service_pb2 import UpdateSessionRequest
+from netaclaw.session.v1.session_command_service_pb2 import DeleteSessionRequest, UpdateSessionRequest
 from netaclaw_client import Client
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.reading import chat, until
@@ -73,7 +73,12 @@ async def test_a_stream_of_the_session_list_alone_carries_heartbeats(open_suite:
         beats = await until(events, "heartbeat", 2)
         assert {(event.session_id, event.heartbeat.seq) for event in beats} == {("", 0)}
         session_id = await suite.new_session(client)
-        assert (await until(events, "session_list_changed"))[-1].session_id == session_id
+        made = (await until(events, "session_list_changed"))[-1]
+        assert made.session_id == session_id
+        assert not made.session_list_changed.deleted
+        assert made.session_list_changed.session.HasField("create_time")
+        await client.commands.DeleteSession(DeleteSessionRequest(session_id=session_id))
+        assert (await until(events, "session_list_changed"))[-1].session_list_changed.deleted
 
 
 async def listed(client: Client) -> AsyncGenerator[ChatEvent, None]:

@@ -26,9 +26,9 @@ class SessionList:
         self._readers: dict[str, set[_Changed]] = {}
 
     def noticed(self, notice: Notice) -> None:
-        """A session changed, or was deleted (seq 0)."""
+        """A session changed, or was deleted."""
         for changed in self._readers.get(notice.owner_id, ()):
-            changed.add(notice.session_id, deleted=not notice.seq)
+            changed.add(notice.session_id, deleted=notice.deleted)
 
     async def follow(self, owner_id: str, heartbeat_s: float | None = None) -> AsyncGenerator[list[ChatEvent], None]:
         """session_list_changed events for as long as the reader reads; several changes of one session become one. A

@@ -102,7 +102,7 @@ class Sessions:
     def noticed(self, notice: Notice) -> None:
         """A session was changed: readers here get what another writer has committed."""
         publisher = self._publishers.get(notice.session_id)
-        if not notice.seq:  # deleted
+        if notice.deleted:
             self._spawn(self.drop(notice.session_id))
         elif publisher is None or notice.seq <= publisher.seq:
             return

@@ -151,7 +151,7 @@ class JournalService(JournalServiceServicer):
         checks.check_delete_sessions(request)
         response = await self._commands.delete(request)
         for session_id in response.deleted_session_ids:
-            self._notices.changed(session_id, request.owner_id, 0)
+            self._notices.deleted(session_id, request.owner_id)
         return response
 
     async def RetractMessage(self, request: j.RetractMessageRequest, context: Context) -> j.RetractMessageResponse:

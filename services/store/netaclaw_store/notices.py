@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 CHANNEL = "netaclaw_sessions"
 MAX_PENDING = 10_000
+_DELETED = -1
+"""In place of a deleted session's seq, where stores tell each other."""
 _MAX_PAYLOAD = 7_500
 """Postgres takes 8000 bytes."""
 _MAX_PER_MESSAGE = 500
@@ -79,8 +81,15 @@ class Notices:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def changed(self, session_id: str, owner_id: str, seq: int) -> None:
-        """A session's rows were committed; seq 0: it was deleted. Returns at once."""
-        self._fresh[session_id] = j.Notice(session_id=session_id, owner_id=owner_id, seq=seq)
+        """A session's rows were committed. Returns at once."""
+        self._tell_soon(_notice(session_id, owner_id, seq))
+
+    def deleted(self, session_id: str, owner_id: str) -> None:
+        """A session was deleted. Returns at once."""
+        self._tell_soon(_notice(session_id, owner_id, _DELETED))
+
+    def _tell_soon(self, notice: j.Notice) -> None:
+        self._fresh[notice.session_id] = notice
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_AFTER_S, self._tell_fresh)
 
@@ -151,7 +160,7 @@ class Notices:
         try:
             origin, *changes = json.loads(payload)
             if origin != self._origin:
-                self._tell(j.Notice(session_id=sid, owner_id=owner, seq=seq) for sid, owner, seq in changes)
+                self._tell(_notice(*change) for change in changes)
         except (ValueError, TypeError):
             log.warning("a notice could not be read")
 
@@ -179,18 +188,22 @@ class Notices:
             rows = await self._database.read(
                 lambda connection, page=after: connection.fetch(SQL["changed_since"], *page, _POLL_PAGE)  # type: ignore[misc]  # bound now
             )
-            self._tell(j.Notice(session_id=r["session_id"], owner_id=r["owner_id"], seq=r["seq"]) for r in rows)
+            self._tell(_notice(row["session_id"], row["owner_id"], row["seq"]) for row in rows)
             if rows:
                 after = (rows[-1]["update_time"], rows[-1]["session_id"])
             if len(rows) < _POLL_PAGE:
                 return max(since, after[0])
 
 
+def _notice(session_id: str, owner_id: str, seq: int) -> j.Notice:
+    return j.Notice(session_id=session_id, owner_id=owner_id, seq=max(seq, 0), deleted=seq == _DELETED)
+
+
 def _payloads(origin: str, notices: Iterable[j.Notice]) -> Iterable[str]:
     piece: list[object] = [origin]
     size = 64
     for notice in notices:
-        change = [notice.session_id, notice.owner_id, notice.seq]
+        change = [notice.session_id, notice.owner_id, _DELETED if notice.deleted else notice.seq]
         length = len(json.dumps(change)) + 2
         if size + length > _MAX_PAYLOAD and len(piece) > 1:
             yield json.dumps(piece)

@@ -9,6 +9,7 @@ import pytest
 
 from netaclaw.chat.v1 import event_pb2 as v
 from netaclaw.error.v1.reason_pb2 import Reason
+from netaclaw.session.v1.session_command_service_pb2 import CreateSessionRequest
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
 from netaclaw_store.settings import StoreSettings
@@ -92,11 +93,11 @@ async def _notices(store: Store, seen: asyncio.Queue[j.Notice], listening: async
             seen.put_nowait(notice)
 
 
-async def _until(seen: asyncio.Queue[j.Notice], session_id: str, seq: int) -> None:
+async def _until(seen: asyncio.Queue[j.Notice], session_id: str, seq: int, *, deleted: bool = False) -> None:
     async with asyncio.timeout(10):
         while True:
             notice = await seen.get()
-            if (notice.session_id, notice.owner_id, notice.seq) == (session_id, OWNER, seq):
+            if notice == j.Notice(session_id=session_id, owner_id=OWNER, seq=seq, deleted=deleted):
                 return
 
 
@@ -117,7 +118,11 @@ async def test_a_change_is_told_to_listeners_of_every_store(settings: StoreSetti
                 await _until(seen, turn.session_id, 4)
             await here.journal.DeleteSessions(j.DeleteSessionsRequest(owner_id=OWNER, all=True))
             for _ in range(2):
-                await _until(seen, turn.session_id, 0)
+                await _until(seen, turn.session_id, 0, deleted=True)
+            empty = j.CreateSessionRequest(owner_id=OWNER, request=CreateSessionRequest(session_id=new_id()))
+            await here.journal.CreateSession(empty)
+            for _ in range(2):
+                await _until(seen, empty.request.session_id, 0)
         finally:
             for task in tasks:
                 task.cancel()

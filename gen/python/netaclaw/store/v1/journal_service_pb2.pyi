@@ -368,14 +368,16 @@ class NoticesRequest(_message.Message):
     def __init__(self, instance_id: _Optional[str] = ...) -> None: ...
 
 class Notice(_message.Message):
-    __slots__ = ("session_id", "owner_id", "seq")
+    __slots__ = ("session_id", "owner_id", "seq", "deleted")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     owner_id: str
     seq: int
-    def __init__(self, session_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., seq: _Optional[int] = ...) -> None: ...
+    deleted: bool
+    def __init__(self, session_id: _Optional[str] = ..., owner_id: _Optional[str] = ..., seq: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
 
 class NoticesResponse(_message.Message):
     __slots__ = ("notices",)
