@@ -16,6 +16,7 @@ from netaclaw_cli.child import ServiceFailed
 from netaclaw_cli.errors import CommandError, words_for
 from netaclaw_cli.topology import BASE_PORT
 
+_MOST_DAYS = 36_500
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells have it."""
 
@@ -133,7 +134,7 @@ def _add_keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     create = actions.add_parser("create", help="make a key; prints its secret once")
     create.add_argument("owner", metavar="OWNER", help="whose sessions it opens")
     create.add_argument("--name", default="", help="for people: what it is for")
-    create.add_argument("--days", type=float, metavar="N", help="days until it expires; without: never")
+    create.add_argument("--days", type=_days, metavar="N", help="days until it expires; without: never")
     create.set_defaults(run=lambda arguments: asyncio.run(keys.create(arguments)))
     show = actions.add_parser("list", help="list keys, never their secrets")
     show.add_argument("owner", nargs="?", metavar="OWNER", help="only those of one owner")
@@ -155,6 +156,13 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65_528:
         raise argparse.ArgumentTypeError("must be from 0 to 65528")
     return port
+
+
+def _days(text: str) -> float:
+    days = float(text)
+    if not 0 < days <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"must be more than 0 and at most {_MOST_DAYS}")
+    return days
 
 
 if __name__ == "__main__":

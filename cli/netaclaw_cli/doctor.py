@@ -144,9 +144,10 @@ def check_ports(*, running: bool, base: int = BASE_PORT) -> list[Finding]:
     """Whether the fixed ports are free, or a suite has them."""
     if running:
         return [Finding(Verdict.OK, f"a suite is running on port {base}")]
-    taken = [port for port in range(base, base + 5) if not _is_free(port)]
+    last = base + max(offset for service in SERVICES for offset in service.offsets)
+    taken = [port for port in range(base, last + 1) if not _is_free(port)]
     if not taken:
-        return [Finding(Verdict.OK, f"ports {base} to {base + 4} are free")]
+        return [Finding(Verdict.OK, f"ports {base} to {last} are free")]
     shown = ", ".join(map(str, taken))
     return [Finding(Verdict.NOTE, f"ports in use: {shown}", "use another one: netaclaw up --port N")]
 

@@ -209,8 +209,7 @@ class Suite:
             self._run_dir.mkdir(mode=0o700, exist_ok=True)
             if self._options.logs_to_files:
                 (data_dir / "logs").mkdir(mode=0o700, exist_ok=True)
-            self._lock = os.open(self._run_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = _locked(self._run_dir / "lock")
         except BlockingIOError:
             raise ServiceFailed(f"the data directory {data_dir} is in use by another suite") from None
         except OSError as error:
@@ -280,6 +279,17 @@ class Suite:
                 if log is not None:
                     await asyncio.to_thread(keep_bounded, log)
             await asyncio.sleep(_LOG_CHECK_S)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that holds the file's lock. Raises BlockingIOError where somebody else has it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
 
 
 async def _gone(group: list[Child], within_s: float) -> None:

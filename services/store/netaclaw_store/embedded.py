@@ -145,6 +145,7 @@ def _ensure(home: Home, fsync: bool) -> subprocess.Popen[bytes] | None:
         return None
     if not home.cluster.exists():
         _initdb(home)
+    _disown(home.cluster)
     process = _spawn(home, fsync)
     _await_ready(home, process)
     return process
@@ -221,20 +222,37 @@ def _await_ready(home: Home, process: subprocess.Popen[bytes] | None) -> None:
 
 def _postmaster_pid(cluster: Path) -> int | None:
     """The live server of a cluster. A pid that was reused by another program is told apart by its command line."""
-    lines = _pid_file(cluster)
+    pid = _recorded_pid(cluster)
+    return pid if pid is not None and _alive(pid) and _serves(pid, cluster) else None
+
+
+def _recorded_pid(cluster: Path) -> int | None:
     try:
-        pid = int(lines[0])
+        return int(_pid_file(cluster)[0])
     except (IndexError, ValueError):
         return None
-    if not _alive(pid):
-        return None
-    command = Path(f"/proc/{pid}/cmdline")
+
+
+def _serves(pid: int, cluster: Path) -> bool:
+    """Whether the process is the cluster's server, and not that of another one, or a child of it."""
     try:
-        if command.exists() and b"postgres" not in command.read_bytes().split(b"\0")[0]:
-            return None
-    except OSError:
-        return None
-    return pid
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        place = command[command.index(b"-D") + 1]
+        return b"postgres" in command[0] and os.path.samefile(place, cluster)
+    except (OSError, ValueError):
+        return not Path("/proc/self/cmdline").exists()  # without /proc the signal's word stands
+
+
+def _disown(cluster: Path) -> None:
+    """Name this process in a pid file whose number belongs to another program by now.
+
+    A new server refuses to start beside a process of that number, but takes its parent's for one of an earlier time; it
+    still looks whether anything is left of the server that wrote the file.
+    """
+    pid = _recorded_pid(cluster)
+    if pid is not None and _alive(pid):
+        lines = [str(os.getpid()), *_pid_file(cluster)[1:], ""]
+        (cluster / "postmaster.pid").write_text("\n".join(lines))
 
 
 def _pid_file(cluster: Path) -> list[str]:

@@ -26,6 +26,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 PREFIX = "ncl_"
 _MAX_NAME = 100
+_MAX_SECONDS = 253_402_300_799
 _MAX_CHECKED = 10_000
 
 
@@ -50,6 +51,10 @@ class IdentityService(IdentityServiceServicer):
         check_name(found, "owner_id", request.owner_id, MAX_OWNER_ID)
         check_text(found, "name", request.name, _MAX_NAME)
         found.check("\0" not in request.name, "name", "holds NUL")
+        seconds, nanos = request.expire_time.seconds, request.expire_time.nanos
+        found.check(
+            0 <= seconds <= _MAX_SECONDS and 0 <= nanos < 10**9, "expire_time", "is no time before the year 10000"
+        )
         found.raise_if_any()
         key_id, secret = new_id(), PREFIX + secrets.token_urlsafe(32)
         expires = moment(request.expire_time) if request.HasField("expire_time") else None
@@ -71,6 +76,9 @@ class IdentityService(IdentityServiceServicer):
         return p.RevokeKeyResponse()
 
     async def ListKeys(self, request: p.ListKeysRequest, context: Context) -> p.ListKeysResponse:
+        found = Violations()
+        found.check("\0" not in request.owner_id, "owner_id", "holds NUL")
+        found.raise_if_any()
         asked = (request.owner_id, request.only_valid)
         rows = await self._database.read(lambda connection: connection.fetch(SQL["list_keys"], *asked))
         return p.ListKeysResponse(keys=map(_api_key, rows))

@@ -151,6 +151,14 @@ async def test_a_key_verifies_until_it_is_revoked_or_expired(store: Store) -> No
             await store.keys.VerifyKey(k.VerifyKeyRequest(secret=secret))
 
 
+@pytest.mark.parametrize(("seconds", "nanos"), [(10**15, 0), (-(10**15), 0), (1, -1), (1, 2**31 - 1)])
+async def test_a_key_that_would_expire_at_no_time_is_refused(store: Store, seconds: int, nanos: int) -> None:
+    asked = k.CreateKeyRequest(owner_id="ann", expire_time=Timestamp(seconds=seconds, nanos=nanos))
+    async with refused(Reason.REASON_INVALID_FIELD) as errors:
+        await store.keys.CreateKey(asked)
+    assert errors[0].violations[0][0] == "expire_time"
+
+
 async def test_no_secret_rests_in_the_database(store: Store) -> None:
     key = await store.keys.CreateKey(k.CreateKeyRequest(owner_id="bob"))
     assert key.secret not in str([dict(row) for row in await store.query("SELECT * FROM api_key")])

@@ -60,6 +60,10 @@ def _runs(pid: int) -> bool:
         return False
 
 
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def _environment(**variables: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "NETACLAW_STORE_PORT": "0", "NETACLAW_STORE_INTERNAL_PORT": "0", **variables}
 
@@ -187,6 +191,30 @@ async def test_a_stale_pid_file_of_another_program_is_not_adopted(data_dir: Path
     (data_dir / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n")
     assert not embedded.stop_postmaster(data_dir)
     os.kill(os.getpid(), 0)
+
+
+async def test_a_stale_pid_file_that_names_another_postgres_leaves_that_one_alone(
+    data_dir: Path, postgres_url: str
+) -> None:
+    connection = await asyncpg.connect(postgres_url)
+    others = await connection.fetchval("SELECT pg_backend_pid()")  # a server's child, and as much a Postgres as it is
+    parent = await asyncio.to_thread(_parent, others)
+    server = await embedded.start(data_dir, fsync=False)
+    pid_file = data_dir / "postgres" / "postmaster.pid"
+    left = pid_file.read_text().splitlines()
+    await server.stop()
+    for pid in (parent, others):
+        pid_file.write_text("\n".join([str(pid), *left[1:], ""]))
+        cluster = pid_file.parent.stat()
+        os.chown(pid_file, cluster.st_uid, cluster.st_gid)
+        assert not embedded.stop_postmaster(data_dir)
+        server = await embedded.start(data_dir, fsync=False)
+        own = await asyncpg.connect(server.url)
+        assert await own.fetchval("SHOW data_directory") == str(data_dir / "postgres")
+        await own.close()
+        await server.stop()
+    assert await connection.fetchval("SELECT 1") == 1
+    await connection.close()
 
 
 async def test_a_cluster_whose_making_was_interrupted_is_made_anew(data_dir: Path) -> None:

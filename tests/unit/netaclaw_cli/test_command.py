@@ -25,7 +25,13 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "reload" not in shown
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["up", "--port", "x"], ["up", "--port", "65535"], ["reload"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([], ["fly"], ["up", "--port", "x"], ["up", "--port", "65535"], ["reload"]),
+        *(["keys", "create", "ann", f"--days={days}"] for days in ("nan", "inf", "1e12", "0", "-1")),
+    ],
+)
 def test_wrong_usage_ends_with_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -93,10 +99,11 @@ def test_the_doctor_finds_this_machine_fit(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "new").exists()
 
 
-def test_the_doctor_says_which_ports_are_taken() -> None:
+@pytest.mark.parametrize("place", [0, 6])
+def test_the_doctor_says_which_ports_are_taken(place: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        (finding,) = doctor.check_ports(running=False, base=port)
+        (finding,) = doctor.check_ports(running=False, base=port - place)
     assert (finding.verdict, str(port) in finding.what) == (Verdict.NOTE, True)
 
 

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from netaclaw_chassis.link import LinkSettings
+from netaclaw_cli.access import Access
 from netaclaw_cli.child import ServiceFailed
+from netaclaw_cli.errors import CommandError
 from netaclaw_cli.suite import Suite, SuiteOptions
 from tests.unit.netaclaw_cli import fake_services
 
@@ -118,9 +121,14 @@ async def test_a_service_that_does_not_stop_is_killed_within_five_seconds(
 
 async def test_a_data_directory_has_one_suite(options: SuiteOptions, tmp_path: Path) -> None:
     async with suite(options, tmp_path):
+        access = Access.of("127.0.0.1:1", "token", LinkSettings())
+        access.write(options.data_dir)
         with pytest.raises(ServiceFailed, match="in use by another suite"):
             async with suite(options, tmp_path):
                 pass
+        assert Access.read(options.data_dir) == access  # commands still reach the one that runs
+    with pytest.raises(CommandError):
+        Access.read(options.data_dir)
     async with suite(options, tmp_path) as again:
         assert again.address
 
