@@ -178,6 +178,10 @@ async def _healthy(address: str, link: Link) -> None:
 
 
 def _tail(log: Path) -> list[str]:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="replace").splitlines()
+    """Nothing where somebody has taken the log away."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []

@@ -17,7 +17,8 @@ def keep_bounded(log: Path, limit: int = MAX_BYTES) -> bool:
     """
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > limit:
-            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            with contextlib.suppress(OSError):  # on a full disk it is lost, and leaves room
+                shutil.copyfile(log, log.with_name(f"{log.name}.1"))
             os.truncate(log, 0)
             return True
     return False

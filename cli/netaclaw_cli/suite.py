@@ -263,6 +263,8 @@ class Suite:
                 await self._start(service)
             except ServiceFailed as error:
                 reason = str(error)
+            except OSError as error:  # no process, no log file: as little as one that died at once
+                reason = f"{service.name}: cannot be started: {error.strerror}"
             else:
                 reason = await self._death_of(service)
 

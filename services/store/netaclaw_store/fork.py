@@ -49,6 +49,7 @@ async def fork_session(database: Database, request: j.ForkSessionRequest) -> j.F
     """Copy a session, or the path to one entry with its attachments. Atomic; idempotent per new_session_id."""
 
     async def work(connection: asyncpg.Connection) -> j.ForkSessionResponse:
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # the source goes on meanwhile
         source = await connection.fetchrow(SQL["read_session"], request.session_id, request.owner_id)
         if source is None:
             raise session_not_found(request.session_id)

@@ -6,6 +6,7 @@ A fast hash is enough because the secret is not a person's choice: there is noth
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from typing import Any
 
@@ -28,6 +29,9 @@ PREFIX = "ncl_"
 _MAX_NAME = 100
 _MAX_SECONDS = 253_402_300_799
 _MAX_CHECKED = 10_000
+_CARRIED = re.compile(r"[!-~]([ -~]*[!-~])?")
+"""An owner's name that the metadata of calls carries as it is, through every door."""
+_NOT_CARRIED = "has other characters than printable ASCII, or spaces around it"
 
 
 class IdentityService(IdentityServiceServicer):
@@ -49,6 +53,7 @@ class IdentityService(IdentityServiceServicer):
     async def CreateKey(self, request: p.CreateKeyRequest, context: Context) -> p.CreateKeyResponse:
         found = Violations()
         check_name(found, "owner_id", request.owner_id, MAX_OWNER_ID)
+        found.check(_CARRIED.fullmatch(request.owner_id) is not None, "owner_id", _NOT_CARRIED)
         check_text(found, "name", request.name, _MAX_NAME)
         found.check("\0" not in request.name, "name", "holds NUL")
         seconds, nanos = request.expire_time.seconds, request.expire_time.nanos

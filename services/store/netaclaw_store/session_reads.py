@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import asyncpg
@@ -26,6 +27,19 @@ _CONTENT_MOST = 512 * 1024
 _USAGE_FIELDS = tuple(field.name for field in Usage.DESCRIPTOR.fields)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How far a list of sessions was read."""
+
+    before: datetime | None = None
+    """With session_id, the last one; None: the list's beginning."""
+    session_id: str = ""
+    since: datetime | None = None
+    """Whatever changed after this is looked at once more in the end."""
+    late: int = 0
+    """1 while that is done."""
+
+
 class SessionReads:
     """What SessionService answers, per owner."""
 
@@ -37,20 +51,29 @@ class SessionReads:
         return p.GetSessionResponse(session=session_from(row))
 
     async def sessions(self, owner_id: str, request: p.ListSessionsRequest) -> p.ListSessionsResponse:
-        """Last changed first. A session that changes while pages are read may appear on two of them."""
+        """Last changed first. Sessions that change while pages are read come at the end, maybe once more: a change may
+        have moved one from a page that was still to come to the front of those that were read."""
         size = page_size(request.page_size, 50, 200)
         scope = ("sessions", owner_id, request.query)
-        cursor = read_token(request.page_token, scope, (str, str))
-        before = moment_in(cursor[0]) if cursor else None
-        pattern = _like(request.query)
-        after_id = cursor[1] if cursor else ""
-        rows = await self._database.read(
-            lambda connection: connection.fetch(SQL["list_sessions"], owner_id, size + 1, pattern, before, after_id)
-        )
+        cursor = read_token(request.page_token, scope, (str, str, str, int))
+        place = _Place(moment_in(cursor[0]), cursor[1], moment_in(cursor[2]), cursor[3]) if cursor else _Place()
+        names = (owner_id, _like(request.query))
+
+        async def work(connection: asyncpg.Connection) -> list[Row]:
+            after = place.since if place.late else None
+            rows = await connection.fetch(SQL["list_sessions"], *names, place.before, place.session_id, after, size + 1)
+            in_order = len(rows)
+            if place.since is not None and not place.late and in_order <= size:
+                most = size + 1 - in_order
+                rows += await connection.fetch(SQL["list_sessions"], *names, None, "", place.since, most)
+            return [{**row, "late": place.late or number >= in_order} for number, row in enumerate(rows)]
+
+        rows = await self._database.read(work)
         response = p.ListSessionsResponse(sessions=[session_from(row) for row in rows[:size]])
         if len(rows) > size:
-            last = rows[size - 1]
-            response.next_page_token = write_token(scope, last["update_time"].isoformat(), last["session_id"])
+            last, since = rows[size - 1], place.since or rows[0]["update_time"]
+            moments = (last["update_time"].isoformat(), last["session_id"], since.isoformat())
+            response.next_page_token = write_token(scope, *moments, int(last["late"]))
         return response
 
     async def tree(self, owner_id: str, request: p.GetSessionTreeRequest) -> p.GetSessionTreeResponse:

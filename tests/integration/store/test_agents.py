@@ -159,6 +159,14 @@ async def test_a_key_that_would_expire_at_no_time_is_refused(store: Store, secon
     assert errors[0].violations[0][0] == "expire_time"
 
 
+@pytest.mark.parametrize("owner", ["zoë", "ann ", " ann", "a\nb", "漢", "a\tb"])
+async def test_a_key_of_an_owner_whose_name_no_call_can_carry_is_refused(store: Store, owner: str) -> None:
+    async with refused(Reason.REASON_INVALID_FIELD) as errors:
+        await store.keys.CreateKey(k.CreateKeyRequest(owner_id=owner))
+    assert errors[0].violations[0][0] == "owner_id"
+    assert (await store.keys.CreateKey(k.CreateKeyRequest(owner_id="Ann B. <ann@example.org>"))).secret
+
+
 async def test_no_secret_rests_in_the_database(store: Store) -> None:
     key = await store.keys.CreateKey(k.CreateKeyRequest(owner_id="bob"))
     assert key.secret not in str([dict(row) for row in await store.query("SELECT * FROM api_key")])

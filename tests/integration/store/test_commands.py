@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import asyncpg
 import pytest
 
 from netaclaw.agent.v1 import agent_pb2
@@ -342,6 +345,32 @@ async def test_nothing_runs_in_a_copy_of_a_session_whose_turn_runs(store: Store)
     source = (await store.tree(turn.session_id))[2].subagent_batch.batch
     assert (source.counts.running, source.counts.queued) == (1, 1)
     assert queued.task_id in {task.task_id for task in source.items}
+
+
+async def test_a_copy_shows_the_session_at_one_moment(store: Store) -> None:
+    first = await store.new_turn()
+    await first.finish()
+    second = Turn(store, await store.begin(first.session_id))
+    await second.finish()
+    request = j.ForkSessionRequest(owner_id=OWNER, session_id=first.session_id, new_session_id=new_id())
+    holder = await asyncpg.connect(store.url)
+    try:
+        blocking = holder.transaction()
+        await blocking.start()
+        insert = "INSERT INTO session (session_id, owner_id, workspace) VALUES ($1, $2, '')"
+        await holder.execute(insert, request.new_session_id, OWNER)
+        forking = asyncio.ensure_future(store.journal.ForkSession(request))
+        async with asyncio.timeout(10):
+            while not await store.query("SELECT FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110  # the server makes it true
+                await asyncio.sleep(0.01)  # between two looks, within the bound above
+        await _delete_branch(store, first.session_id, second.user_id)
+        await blocking.rollback()
+        copy = (await forking).session
+    finally:
+        await holder.close()
+    entries = await store.tree(copy.session_id)
+    assert len(entries) == 4
+    assert copy.leaf_entry_id == entries[-1].entry_id
 
 
 async def test_a_fork_needs_a_source_of_the_owner_and_a_free_id(store: Store) -> None:

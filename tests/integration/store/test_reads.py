@@ -79,6 +79,24 @@ async def test_sessions_come_last_changed_first_in_pages(store: Store) -> None:
     assert found == [turns[n].session_id for n in (1, 4, 3, 2, 0)]
 
 
+async def test_a_session_that_changes_while_pages_are_read_is_not_skipped(store: Store) -> None:
+    turns = [await store.new_turn() for _ in range(6)]
+    for turn in turns:
+        await turn.finish()
+    request = p.ListSessionsRequest(page_size=2)
+    pages = []
+    for changed in (turns[0], turns[1], None, None, None):
+        page = await store.sessions.ListSessions(request, metadata=metadata())
+        pages.append([session.session_id for session in page.sessions])
+        if changed is not None:
+            await store.begin(changed.session_id)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            break
+    assert not request.page_token
+    assert {session_id for page in pages for session_id in page} == {turn.session_id for turn in turns}
+
+
 async def test_a_search_finds_words_in_titles_and_messages_literally(store: Store) -> None:
     named = await store.new_turn(content="Plan 100% of it")
     answered = await store.new_turn(content="other")

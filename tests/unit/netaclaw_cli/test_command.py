@@ -93,6 +93,14 @@ def test_a_log_past_its_limit_is_moved_aside_and_goes_on(tmp_path: Path) -> None
     assert not keep_bounded(log, 10)
 
 
+def test_a_log_past_its_limit_is_cut_also_where_it_cannot_be_kept(tmp_path: Path) -> None:
+    log = tmp_path / "store.log"
+    (tmp_path / "store.log.1").mkdir()  # as little room for a copy as on a full disk
+    log.write_bytes(b"x" * 20)
+    assert keep_bounded(log, 10)
+    assert log.read_bytes() == b""
+
+
 def test_the_doctor_finds_this_machine_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--data-dir", str(tmp_path / "new")]) == 0
     assert "netaclaw can run here" in capsys.readouterr().out

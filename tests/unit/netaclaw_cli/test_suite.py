@@ -92,6 +92,25 @@ async def test_a_service_that_dies_comes_back_on_its_port(options: SuiteOptions,
     assert said == ["gateway: ended with code -9; starting it again"]
 
 
+async def test_a_service_that_cannot_even_be_started_again_is_tried_again(
+    options: SuiteOptions, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    logs, aside = options.data_dir / "logs", options.data_dir / "aside"
+
+    def report(line: str) -> None:
+        said.append(line)
+        if len(said) == 2:
+            aside.rename(logs)
+
+    async with suite(options, tmp_path, report) as running:
+        before = running.pid("gateway")
+        logs.rename(aside)
+        os.kill(before, signal.SIGKILL)
+        await until(lambda: running.pid("gateway") != before)
+    assert said[1].startswith("gateway: cannot be started: No such file or directory; starting it again")
+
+
 async def test_a_service_that_keeps_dying_is_given_up(
     options: SuiteOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,8 @@ const (
 type SessionServiceClient interface {
 	// Reads one session.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
-	// Lists sessions, last changed first. Children's transcripts are no sessions.
+	// Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+	// Children's transcripts are no sessions.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// Reads the tree in pages, oldest entry first, all projected. All pages of one token chain show entries up to the
 	// first page's seq or newer; watch after that seq to miss nothing.
@@ -180,7 +181,8 @@ func (c *sessionServiceClient) ListWorkspaces(ctx context.Context, in *ListWorks
 type SessionServiceServer interface {
 	// Reads one session.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
-	// Lists sessions, last changed first. Children's transcripts are no sessions.
+	// Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+	// Children's transcripts are no sessions.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// Reads the tree in pages, oldest entry first, all projected. All pages of one token chain show entries up to the
 	// first page's seq or newer; watch after that seq to miss nothing.

@@ -5,20 +5,22 @@ SELECT s.*, EXISTS (
 FROM session s WHERE s.session_id = $1 AND s.owner_id = $2;
 
 -- name: list_sessions
--- Last changed first; the search looks at titles and messages, $3 is an escaped LIKE pattern or empty.
+-- Last changed first, of those before $3 and $4 and after $5; the search looks at titles and messages, $2 is an escaped
+-- LIKE pattern or empty.
 SELECT s.*, coalesce(
     (SELECT true FROM entry q WHERE q.session_id = s.session_id AND q.open_question LIMIT 1), false
 ) AS needs_attention
 FROM session s
 WHERE s.owner_id = $1
-    AND (s.update_time, s.session_id) < (coalesce($4::timestamptz, 'infinity'), $5)
+    AND (s.update_time, s.session_id) < (coalesce($3::timestamptz, 'infinity'), $4)
+    AND s.update_time > coalesce($5::timestamptz, '-infinity')
     AND (
-        $3 = '' OR s.title ILIKE $3
+        $2 = '' OR s.title ILIKE $2
         -- Not EXISTS, which the planner may turn into one look at all entries of everybody.
-        OR (SELECT true FROM entry e WHERE e.session_id = s.session_id AND e.search_text ILIKE $3 LIMIT 1)
+        OR (SELECT true FROM entry e WHERE e.session_id = s.session_id AND e.search_text ILIKE $2 LIMIT 1)
     )
 ORDER BY s.update_time DESC, s.session_id DESC
-LIMIT $2;
+LIMIT $6;
 
 -- name: tree_page
 -- In order of making, until the bodies reach $5 bytes; kinds 5 and 6 are filled from rows, most to less than 64 KiB.

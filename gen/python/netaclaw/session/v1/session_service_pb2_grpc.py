@@ -101,7 +101,8 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """Lists sessions, last changed first. Children's transcripts are no sessions.
+        """Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+        Children's transcripts are no sessions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

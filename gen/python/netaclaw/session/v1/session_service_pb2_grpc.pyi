@@ -38,7 +38,9 @@ class SessionServiceStub:
     GetSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]
     """Reads one session."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListSessionsRequest, _session_service_pb2.ListSessionsResponse]
-    """Lists sessions, last changed first. Children's transcripts are no sessions."""
+    """Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+    Children's transcripts are no sessions.
+    """
     GetSessionTree: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionTreeRequest, _session_service_pb2.GetSessionTreeResponse]
     """Reads the tree in pages, oldest entry first, all projected. All pages of one token chain show entries up to the
     first page's seq or newer; watch after that seq to miss nothing.
@@ -72,7 +74,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     GetSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]  # type: ignore[assignment]
     """Reads one session."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListSessionsRequest, _session_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """Lists sessions, last changed first. Children's transcripts are no sessions."""
+    """Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+    Children's transcripts are no sessions.
+    """
     GetSessionTree: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionTreeRequest, _session_service_pb2.GetSessionTreeResponse]  # type: ignore[assignment]
     """Reads the tree in pages, oldest entry first, all projected. All pages of one token chain show entries up to the
     first page's seq or newer; watch after that seq to miss nothing.
@@ -115,7 +119,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListSessionsResponse, _abc.Awaitable[_session_service_pb2.ListSessionsResponse]]:
-        """Lists sessions, last changed first. Children's transcripts are no sessions."""
+        """Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+        Children's transcripts are no sessions.
+        """
 
     @_abc_1.abstractmethod
     def GetSessionTree(

@@ -794,7 +794,8 @@ export const SessionService: GenService<{
     output: typeof GetSessionResponseSchema;
   },
   /**
-   * Lists sessions, last changed first. Children's transcripts are no sessions.
+   * Lists sessions, last changed first. Those that change while pages are read come at the end, maybe once more.
+   * Children's transcripts are no sessions.
    *
    * @generated from rpc netaclaw.session.v1.SessionService.ListSessions
    */
