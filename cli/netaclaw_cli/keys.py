@@ -19,6 +19,7 @@ from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceStub
 from netaclaw_chassis.channel import connect
 from netaclaw_cli import places
 from netaclaw_cli.access import Access
+from netaclaw_cli.wording import clean
 
 if TYPE_CHECKING:  # a name of the type stubs only
     from netaclaw.store.v1.identity_service_pb2_grpc import IdentityServiceAsyncStub
@@ -41,12 +42,18 @@ async def create(arguments: argparse.Namespace) -> int:
 
 async def show(arguments: argparse.Namespace) -> int:
     """Print all keys, newest first."""
-    async with _identity(arguments) as identity:
-        found = await identity.ListKeys(ListKeysRequest(owner_id=arguments.owner or ""), timeout=_WITHIN_S)
     table = Table(Column("key", no_wrap=True, min_width=36), "owner", "name", "made", "state")
-    for key in found.keys:
-        table.add_row(key.key_id, key.owner_id, key.name, _day(key.create_time), _state(key))
-    Console().print(table)
+    request = ListKeysRequest(owner_id=arguments.owner or "")
+    async with _identity(arguments) as identity:
+        while True:
+            page = await identity.ListKeys(request, timeout=_WITHIN_S)
+            for key in page.keys:
+                row = (key.key_id, key.owner_id, key.name, _day(key.create_time), _state(key))
+                table.add_row(*map(clean, row))
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                break
+    Console(markup=False).print(table)
     return 0
 
 

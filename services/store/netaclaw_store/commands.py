@@ -26,6 +26,8 @@ SESSION_TABLES = (
 )
 """Every table with rows of a session; a test compares it with the schema."""
 
+_DELETED_AT_ONCE = 20
+"""Sessions whose rows one statement deletes: its time is bounded, the number of an owner's rows is not."""
 _OF_ENTRIES = (
     *("delete_entry_contents", "delete_entry_drafts", "delete_entry_tasks", "delete_entry_steps", "delete_entries"),
 )
@@ -138,9 +140,11 @@ class Commands:
             ids = list(request.session_ids)
             rows = await connection.fetch(SQL["doomed_sessions"], request.owner_id, ids, request.all)
             doomed = [row["session_id"] for row in rows]
-            for table in SESSION_TABLES if doomed else ():
-                statement = f"DELETE FROM {table} WHERE session_id = ANY ($1::text[])"  # noqa: S608  # our own names
-                await connection.execute(statement, doomed)
+            for start in range(0, len(doomed), _DELETED_AT_ONCE):
+                some = doomed[start : start + _DELETED_AT_ONCE]
+                for table in SESSION_TABLES:
+                    statement = f"DELETE FROM {table} WHERE session_id = ANY ($1::text[])"  # noqa: S608  # our own names
+                    await connection.execute(statement, some)
             return j.DeleteSessionsResponse(deleted_session_ids=doomed)
 
         return await self._database.transact(work)

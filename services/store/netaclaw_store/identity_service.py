@@ -21,6 +21,7 @@ from netaclaw_chassis.ids import new_id
 from netaclaw_store.checks import MAX_OWNER_ID, check_name, check_text
 from netaclaw_store.codec import moment, timestamp
 from netaclaw_store.database import Database
+from netaclaw_store.pages import read_token, write_token
 from netaclaw_store.queries import SQL
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -29,6 +30,7 @@ PREFIX = "ncl_"
 _MAX_NAME = 100
 _MAX_SECONDS = 253_402_300_799
 _MAX_CHECKED = 10_000
+_PAGE = 1000
 _CARRIED = re.compile(r"[!-~]([ -~]*[!-~])?")
 """An owner's name that the metadata of calls carries as it is, through every door."""
 _NOT_CARRIED = "has other characters than printable ASCII, or spaces around it"
@@ -84,9 +86,14 @@ class IdentityService(IdentityServiceServicer):
         found = Violations()
         found.check("\0" not in request.owner_id, "owner_id", "holds NUL")
         found.raise_if_any()
-        asked = (request.owner_id, request.only_valid)
+        scope = ("keys", request.owner_id, str(request.only_valid))
+        cursor = read_token(request.page_token, scope, (str,))
+        asked = (request.owner_id, request.only_valid, cursor[0] if cursor else "", _PAGE + 1)
         rows = await self._database.read(lambda connection: connection.fetch(SQL["list_keys"], *asked))
-        return p.ListKeysResponse(keys=map(_api_key, rows))
+        response = p.ListKeysResponse(keys=map(_api_key, rows[:_PAGE]))
+        if len(rows) > _PAGE:
+            response.next_page_token = write_token(scope, rows[_PAGE - 1]["key_id"])
+        return response
 
     async def CheckKeys(self, request: p.CheckKeysRequest, context: Context) -> p.CheckKeysResponse:
         found = Violations()

@@ -167,6 +167,28 @@ async def test_a_key_of_an_owner_whose_name_no_call_can_carry_is_refused(store: 
     assert (await store.keys.CreateKey(k.CreateKeyRequest(owner_id="Ann B. <ann@example.org>"))).secret
 
 
+async def test_keys_are_listed_newest_first_in_pages(store: Store) -> None:
+    insert = (
+        "INSERT INTO api_key (key_id, owner_id, secret_hash)"
+        " SELECT 'k' || lpad(n::text, 4, '0'), 'o' || n % 2, convert_to(n::text, 'UTF8')"
+        " FROM generate_series(0, 2499) AS n"
+    )
+    await store.query(insert)
+    for owner, step in (("", 1), ("o1", 2)):
+        request = k.ListKeysRequest(owner_id=owner)
+        found: list[str] = []
+        while True:
+            page = await store.keys.ListKeys(request)
+            found += [key.key_id for key in page.keys]
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                break
+        assert found == [f"k{number:04}" for number in range(2499, -1, -step)]
+    page = await store.keys.ListKeys(k.ListKeysRequest())
+    async with refused(Reason.REASON_INVALID_FIELD):
+        await store.keys.ListKeys(k.ListKeysRequest(owner_id="o1", page_token=page.next_page_token))
+
+
 async def test_no_secret_rests_in_the_database(store: Store) -> None:
     key = await store.keys.CreateKey(k.CreateKeyRequest(owner_id="bob"))
     assert key.secret not in str([dict(row) for row in await store.query("SELECT * FROM api_key")])

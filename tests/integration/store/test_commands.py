@@ -18,6 +18,7 @@ from netaclaw.session.v1.session_service_pb2 import GetUsageRequest
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1 import journal_service_pb2 as j
 from netaclaw_chassis.ids import new_id
+from netaclaw_store.settings import StoreSettings
 from tests.integration.store.driver import (
     INSTANCE,
     OWNER,
@@ -27,6 +28,7 @@ from tests.integration.store.driver import (
     entry_write,
     metadata,
     refused,
+    running_store,
     text,
 )
 from tests.integration.store.test_delegations import delegate
@@ -273,6 +275,32 @@ async def test_deleting_a_session_leaves_no_row_in_any_table(store: Store) -> No
     async with refused(Reason.REASON_SESSION_NOT_FOUND):
         await running.append(entry_write(running.assistant()))
     assert len(await store.tree(kept.session_id)) == 4
+
+
+SLOW_DELETE = """
+CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN OLD; END $$;
+CREATE TRIGGER slow BEFORE DELETE ON turn FOR EACH ROW EXECUTE FUNCTION take_long();
+"""
+
+
+async def test_any_number_of_sessions_is_deleted_though_a_statement_has_its_time(
+    settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netaclaw_store.database.COMMAND_TIMEOUT_S", 1.0)
+    async with running_store(settings) as store:
+        many = [f"s{number}" for number in range(90)]
+        sessions = (
+            "INSERT INTO session (session_id, owner_id, workspace) SELECT each, $1, '' FROM unnest($2::text[]) each"
+        )
+        turns = "INSERT INTO turn (session_id, owner_id, turn_id) SELECT each, $1, 't' FROM unnest($2::text[]) each"
+        await store.query(sessions, OWNER, many)
+        await store.query(turns, OWNER, many)
+        connection = await asyncpg.connect(store.url)
+        await connection.execute(SLOW_DELETE)
+        await connection.close()
+        response = await store.journal.DeleteSessions(j.DeleteSessionsRequest(owner_id=OWNER, all=True))
+        assert len(response.deleted_session_ids) == 90
+        assert not await store.query("SELECT FROM turn")
 
 
 async def test_deleting_all_sessions_spares_other_owners(store: Store) -> None:

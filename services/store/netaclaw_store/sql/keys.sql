@@ -12,7 +12,8 @@ UPDATE api_key SET revoke_time = coalesce(revoke_time, now()) WHERE key_id = $1 
 SELECT key_id, owner_id, name, create_time, expire_time, revoke_time FROM api_key
 WHERE ($1 = '' OR owner_id = $1)
   AND (NOT $2 OR (revoke_time IS NULL AND (expire_time IS NULL OR expire_time > now())))
-ORDER BY key_id DESC LIMIT 1000;
+  AND ($3 = '' OR key_id < $3)
+ORDER BY key_id DESC LIMIT $4;
 
 -- name: check_keys
 SELECT key_id FROM api_key

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(netaclaw/store/v1/identity_service.proto\x12\x11netaclaw.store.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\"\n\x10VerifyKeyRequest\x12\x0e\n\x06secret\x18\x01 \x01(\t\"f\n\x11VerifyKeyResponse\x12\x10\n\x08owner_id\x18\x01 \x01(\t\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"c\n\x10\x43reateKeyRequest\x12\x10\n\x08owner_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"3\n\x11\x43reateKeyResponse\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\"\"\n\x10RevokeKeyRequest\x12\x0e\n\x06key_id\x18\x01 \x01(\t\"\x13\n\x11RevokeKeyResponse\"7\n\x0fListKeysRequest\x12\x10\n\x08owner_id\x18\x01 \x01(\t\x12\x12\n\nonly_valid\x18\x02 \x01(\x08\";\n\x10ListKeysResponse\x12\'\n\x04keys\x18\x01 \x03(\x0b\x32\x19.netaclaw.store.v1.ApiKey\"\xcb\x01\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"#\n\x10\x43heckKeysRequest\x12\x0f\n\x07key_ids\x18\x01 \x03(\t\"*\n\x11\x43heckKeysResponse\x12\x15\n\rvalid_key_ids\x18\x01 \x03(\t2\xc6\x03\n\x0fIdentityService\x12V\n\tVerifyKey\x12#.netaclaw.store.v1.VerifyKeyRequest\x1a$.netaclaw.store.v1.VerifyKeyResponse\x12V\n\tCreateKey\x12#.netaclaw.store.v1.CreateKeyRequest\x1a$.netaclaw.store.v1.CreateKeyResponse\x12S\n\x08ListKeys\x12\".netaclaw.store.v1.ListKeysRequest\x1a#.netaclaw.store.v1.ListKeysResponse\x12V\n\tCheckKeys\x12#.netaclaw.store.v1.CheckKeysRequest\x1a$.netaclaw.store.v1.CheckKeysResponse\x12V\n\tRevokeKey\x12#.netaclaw.store.v1.RevokeKeyRequest\x1a$.netaclaw.store.v1.RevokeKeyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(netaclaw/store/v1/identity_service.proto\x12\x11netaclaw.store.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\"\n\x10VerifyKeyRequest\x12\x0e\n\x06secret\x18\x01 \x01(\t\"f\n\x11VerifyKeyResponse\x12\x10\n\x08owner_id\x18\x01 \x01(\t\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"c\n\x10\x43reateKeyRequest\x12\x10\n\x08owner_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"3\n\x11\x43reateKeyResponse\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\"\"\n\x10RevokeKeyRequest\x12\x0e\n\x06key_id\x18\x01 \x01(\t\"\x13\n\x11RevokeKeyResponse\"K\n\x0fListKeysRequest\x12\x10\n\x08owner_id\x18\x01 \x01(\t\x12\x12\n\nonly_valid\x18\x02 \x01(\x08\x12\x12\n\npage_token\x18\x03 \x01(\t\"T\n\x10ListKeysResponse\x12\'\n\x04keys\x18\x01 \x03(\x0b\x32\x19.netaclaw.store.v1.ApiKey\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xcb\x01\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x10\n\x08owner_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"#\n\x10\x43heckKeysRequest\x12\x0f\n\x07key_ids\x18\x01 \x03(\t\"*\n\x11\x43heckKeysResponse\x12\x15\n\rvalid_key_ids\x18\x01 \x03(\t2\xc6\x03\n\x0fIdentityService\x12V\n\tVerifyKey\x12#.netaclaw.store.v1.VerifyKeyRequest\x1a$.netaclaw.store.v1.VerifyKeyResponse\x12V\n\tCreateKey\x12#.netaclaw.store.v1.CreateKeyRequest\x1a$.netaclaw.store.v1.CreateKeyResponse\x12S\n\x08ListKeys\x12\".netaclaw.store.v1.ListKeysRequest\x1a#.netaclaw.store.v1.ListKeysResponse\x12V\n\tCheckKeys\x12#.netaclaw.store.v1.CheckKeysRequest\x1a$.netaclaw.store.v1.CheckKeysResponse\x12V\n\tRevokeKey\x12#.netaclaw.store.v1.RevokeKeyRequest\x1a$.netaclaw.store.v1.RevokeKeyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,15 +45,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REVOKEKEYRESPONSE']._serialized_start=426
   _globals['_REVOKEKEYRESPONSE']._serialized_end=445
   _globals['_LISTKEYSREQUEST']._serialized_start=447
-  _globals['_LISTKEYSREQUEST']._serialized_end=502
-  _globals['_LISTKEYSRESPONSE']._serialized_start=504
-  _globals['_LISTKEYSRESPONSE']._serialized_end=563
-  _globals['_APIKEY']._serialized_start=566
-  _globals['_APIKEY']._serialized_end=769
-  _globals['_CHECKKEYSREQUEST']._serialized_start=771
-  _globals['_CHECKKEYSREQUEST']._serialized_end=806
-  _globals['_CHECKKEYSRESPONSE']._serialized_start=808
-  _globals['_CHECKKEYSRESPONSE']._serialized_end=850
-  _globals['_IDENTITYSERVICE']._serialized_start=853
-  _globals['_IDENTITYSERVICE']._serialized_end=1307
+  _globals['_LISTKEYSREQUEST']._serialized_end=522
+  _globals['_LISTKEYSRESPONSE']._serialized_start=524
+  _globals['_LISTKEYSRESPONSE']._serialized_end=608
+  _globals['_APIKEY']._serialized_start=611
+  _globals['_APIKEY']._serialized_end=814
+  _globals['_CHECKKEYSREQUEST']._serialized_start=816
+  _globals['_CHECKKEYSREQUEST']._serialized_end=851
+  _globals['_CHECKKEYSRESPONSE']._serialized_start=853
+  _globals['_CHECKKEYSRESPONSE']._serialized_end=895
+  _globals['_IDENTITYSERVICE']._serialized_start=898
+  _globals['_IDENTITYSERVICE']._serialized_end=1352
 # @@protoc_insertion_point(module_scope)

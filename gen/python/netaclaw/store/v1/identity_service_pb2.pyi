@@ -54,18 +54,22 @@ class RevokeKeyResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListKeysRequest(_message.Message):
-    __slots__ = ("owner_id", "only_valid")
+    __slots__ = ("owner_id", "only_valid", "page_token")
     OWNER_ID_FIELD_NUMBER: _ClassVar[int]
     ONLY_VALID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     owner_id: str
     only_valid: bool
-    def __init__(self, owner_id: _Optional[str] = ..., only_valid: _Optional[bool] = ...) -> None: ...
+    page_token: str
+    def __init__(self, owner_id: _Optional[str] = ..., only_valid: _Optional[bool] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListKeysResponse(_message.Message):
-    __slots__ = ("keys",)
+    __slots__ = ("keys", "next_page_token")
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedCompositeFieldContainer[ApiKey]
-    def __init__(self, keys: _Optional[_Iterable[_Union[ApiKey, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, keys: _Optional[_Iterable[_Union[ApiKey, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ApiKey(_message.Message):
     __slots__ = ("key_id", "owner_id", "name", "create_time", "expire_time", "revoke_time")
