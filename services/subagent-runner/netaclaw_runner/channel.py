@@ -14,6 +14,8 @@ from netaclaw_runner.protocol import Overlong, Splitter
 
 _READ_BYTES = 64 * 1024
 _LAST_READS = 16
+_LINE_BYTES = 64
+"""What a line takes besides its text: many empty ones fill memory, too."""
 
 
 class Channel(asyncio.Protocol):
@@ -147,4 +149,4 @@ class StderrDrain:
 
 
 def _size(line: bytes | Overlong) -> int:
-    return len(line) if isinstance(line, bytes) else 0
+    return _LINE_BYTES + (len(line) if isinstance(line, bytes) else 0)

@@ -20,6 +20,9 @@ from netaclaw_runner.sandbox.options import LaunchOptions
 
 log = logging.getLogger(__name__)
 
+_TURN_S = 0.005
+"""How long lines that are there already are handled before all others of this process have their turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -94,8 +97,16 @@ class WorkerLink:
         return self._channel.send(line)
 
     async def received(self) -> AsyncIterator[Line | Violation]:
-        """Valid lines of this run, and violations, in order, until end of file. Noise goes to the child's log."""
+        """Valid lines of this run, and violations, in order, until end of file. Noise goes to the child's log.
+
+        However fast a worker writes, others have their turns in between.
+        """
+        loop = asyncio.get_running_loop()
+        turn = loop.time()
         while (data := await self._channel.receive()) is not None:
+            if loop.time() - turn > _TURN_S:
+                await asyncio.sleep(0)  # receiving does not wait while there are lines
+                turn = loop.time()
             if isinstance(data, Overlong):
                 kind = f"{data.type} line" if data.type else "line"
                 yield Violation(f"a {kind} of more than {self._limits.line_bytes} bytes was refused")
