@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _MAX_NAME = 200
 _MAX_ANSWERS = 1024
+_NEVER_BEGAN = "stopped before it began"
 
 
 class ToolHost:
@@ -49,6 +50,8 @@ class ToolHost:
         self._more = asyncio.Event()
         self._running = ""
         self._result: asyncio.Future[pb.ToolResultLine | str] | None = None
+        self._sent = False
+        """The running call has gone to its worker."""
         self._lost = False
         self._answers: asyncio.Queue[HostToolsResponse | None] = asyncio.Queue(_MAX_ANSWERS)
         self.used_at = time.monotonic()
@@ -90,8 +93,13 @@ class ToolHost:
         """Stop a call: one that waits never runs; the running one gets a moment to end, then its worker is killed."""
         waiting = self._calls.pop(call_id, None)
         if waiting is not None:
-            await self._answer(waiting, "stopped before it began")
-        elif call_id == self._running and self._result is not None:
+            await self._answer(waiting, _NEVER_BEGAN)
+        elif call_id != self._running or self._result is None:
+            return
+        elif not self._sent:  # its worker is being started
+            if not self._result.done():
+                self._result.set_result(pb.ToolResultLine(content=_NEVER_BEGAN, is_error=True))
+        else:
             # A tool that attends to its channel ends all that it has started and answers; its worker then goes.
             if self._link is not None:
                 self._link.send(pb.Cancel(reason="the call was cancelled"))
@@ -137,9 +145,11 @@ class ToolHost:
         """Run one call in a living worker: its result, or why there is none."""
         result: asyncio.Future[pb.ToolResultLine | str] = asyncio.get_running_loop().create_future()
         self._result = result
+        self._sent = False
         try:
             link = await self._living_link()
-            if not result.done() and not link.send(call):
+            self._sent = not result.done()
+            if self._sent and not link.send(call):
                 return "the tool host could not take the call"
             async with asyncio.timeout(self._limits.host_call_s):
                 return await result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -21,8 +22,9 @@ from netaclaw_agent.policy import Scene, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
-from netaclaw_runner.launcher import ExecLauncher
+from netaclaw_runner.launcher import ExecLauncher, WorkerHandle
 from netaclaw_runner.limits import Limits
+from netaclaw_runner.sandbox.options import LaunchOptions
 from tests.integration.runner.rig import Rig, alive, program, runner
 from tests.processes import gone
 
@@ -177,6 +179,43 @@ async def test_cancelling_a_running_call_kills_and_replaces_a_host_that_does_not
     assert [(result.call_id, result.is_error) for result in results] == [("3", True), ("1", True), ("2", False)]
     assert results[0].content == "stopped before it began"
     assert "may have had effect" in results[1].content
+
+
+class _HeldLauncher(ExecLauncher):
+    """Launches when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.let = asyncio.Event()
+        self.let.set()
+
+    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
+        self.asked.set()
+        await self.let.wait()
+        return await super().launch(workspace_fd, options=options)
+
+
+async def test_a_call_that_is_stopped_while_its_worker_is_being_started_never_runs(tmp_path: Path) -> None:
+    launcher = _HeldLauncher()
+    async with runner(tmp_path, launcher=launcher) as rig, _host(rig) as (host, first):
+        os.kill(first, signal.SIGKILL)
+        await gone(first)
+        launcher.asked.clear()
+        launcher.let.clear()
+        await host.send("1", "write_file", path="out.txt", content="x")
+        await launcher.asked.wait()
+        await host.send("2", "list_files")
+        await host.cancel("1")
+        await host.cancel("2")
+        queued = (await host.next()).result
+        launcher.let.set()
+        starting = (await host.next()).result
+        after = await host.call("3", "list_files")
+
+    assert [queued.content, starting.content] == ["stopped before it began"] * 2
+    assert (starting.call_id, starting.is_error, after.is_error) == ("1", True, False)
+    assert not (tmp_path / "docs" / "out.txt").exists()
 
 
 async def test_the_streams_end_ends_the_host(tmp_path: Path) -> None:
