@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -22,10 +21,9 @@ from netaclaw_agent.policy import Scene, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
-from netaclaw_runner.launcher import ExecLauncher, WorkerHandle
+from netaclaw_runner.launcher import ExecLauncher
 from netaclaw_runner.limits import Limits
-from netaclaw_runner.sandbox.options import LaunchOptions
-from tests.integration.runner.rig import Rig, alive, program, runner
+from tests.integration.runner.rig import HeldLauncher, Rig, alive, program, runner
 from tests.processes import gone
 
 FILE_TOOLS = ["list_files", "read_file", "search_files", "write_file"]
@@ -181,23 +179,9 @@ async def test_cancelling_a_running_call_kills_and_replaces_a_host_that_does_not
     assert "may have had effect" in results[1].content
 
 
-class _HeldLauncher(ExecLauncher):
-    """Launches when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = asyncio.Event()
-        self.let = asyncio.Event()
-        self.let.set()
-
-    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
-        self.asked.set()
-        await self.let.wait()
-        return await super().launch(workspace_fd, options=options)
-
-
 async def test_a_call_that_is_stopped_while_its_worker_is_being_started_never_runs(tmp_path: Path) -> None:
-    launcher = _HeldLauncher()
+    launcher = HeldLauncher()
+    launcher.let.set()
     async with runner(tmp_path, launcher=launcher) as rig, _host(rig) as (host, first):
         os.kill(first, signal.SIGKILL)
         await gone(first)
