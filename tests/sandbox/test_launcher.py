@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,9 @@ from netaclaw_runner.sandbox.options import LaunchOptions
 from netaclaw_runner.zygote import process_tree
 from netaclaw_runner.zygote.handle import ZygoteHandle
 from netaclaw_runner.zygote.launcher import ZygoteLauncher
+from netaclaw_runner.zygote.link import ZygoteLink
 from netaclaw_runner.zygote.main import READY
+from netaclaw_runner.zygote.wire import Record
 from tests.sandbox import stances
 from tests.sandbox.endings import Watched
 from tests.sandbox.stage import ENTRY, ask, end
@@ -119,6 +123,51 @@ async def test_a_cancelled_launch_costs_its_worker_its_life(launcher: ZygoteLaun
         assert len(abandoned.left(but=READY)) <= READY, "so many may stand ready for the next launches"
 
 
+async def test_a_launch_that_is_cancelled_as_its_worker_comes_leaves_no_descriptor(
+    launcher: ZygoteLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _descriptors(os.getpid())
+    take = ZygoteLink._take_started
+
+    def take_and_cancel(link: ZygoteLink, record: Record) -> None:
+        take(link, record)
+        launch.cancel()
+
+    launch = asyncio.create_task(launcher.launch(None))
+    monkeypatch.setattr(ZygoteLink, "_take_started", take_and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await launch
+    monkeypatch.undo()
+    assert await end(await launcher.launch(None))
+    assert _descriptors(os.getpid()) == before
+
+
+@pytest.mark.parametrize("free", [0, 1])
+async def test_at_the_limit_of_open_files_a_launch_fails_and_costs_no_later_one(
+    launcher: ZygoteLauncher, free: int
+) -> None:
+    launcher._launch_s = 3
+    before = _descriptors(os.getpid())
+    launch = asyncio.create_task(launcher.launch(None))
+    await asyncio.sleep(0)  # it has sent its request
+    with _left_free(free), pytest.raises(LaunchError):
+        await launch
+    assert await end(await launcher.launch(None))
+    with _left_free(free), pytest.raises(LaunchError):
+        await launcher.launch(None)
+    assert await end(await launcher.launch(None))
+    assert _descriptors(os.getpid()) == before
+
+
+async def test_at_the_limit_of_open_files_a_worker_is_ended_all_the_same(launcher: ZygoteLauncher) -> None:
+    handle = await launcher.launch(None)
+    with _left_free(0):
+        handle.signal_tree(signal.SIGTERM)
+        handle.signal_tree(signal.SIGKILL)
+    assert await handle.exited() in (-signal.SIGKILL, -signal.SIGTERM)
+    assert await end(handle)
+
+
 async def test_the_death_of_the_child_that_stands_ready_costs_no_launch(launcher: ZygoteLauncher) -> None:
     zygote = _zygote_of(launcher)
     for _ in range(3):
@@ -176,6 +225,25 @@ def _zygote_of(launcher: ZygoteLauncher) -> int:
     """The process that forks: the started one, or the one below it."""
     started = launcher.zygote_pid
     return started if launcher.border == "own" else process_tree.children(started)[0]
+
+
+@contextmanager
+def _left_free(count: int) -> Iterator[None]:
+    """This process may open so many more files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    top = max(int(name) for name in os.listdir("/proc/self/fd"))
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    while taken[-1] <= top:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+    for fd in taken[len(taken) - count :]:
+        os.close(fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken[: len(taken) - count]:
+            os.close(fd)
 
 
 def _descriptors(pid: int) -> int:

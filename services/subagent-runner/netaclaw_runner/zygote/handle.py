@@ -57,7 +57,8 @@ class ZygoteHandle:
         # tree falls to the zygote, which ends it; those below are signalled all the same, to lose no time.
         below = not (self._pid_namespace and number == signal.SIGKILL) and not self._exit.done()
         if below and self._pid > 0:
-            process_tree.signal_below(self._pid, number)
+            with contextlib.suppress(OSError):  # no file may be opened: then the worker alone
+                process_tree.signal_below(self._pid, number)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)
 

@@ -94,6 +94,8 @@ class ZygoteLauncher:
                     return await _launch(link, workspace_fd, options or self._default)
             except TimeoutError as error:
                 raise LaunchError(f"no worker stood within {self._launch_s} s") from error
+            except OSError as error:  # such as at the limit of open files
+                raise LaunchError(f"a worker could not be started: {error.strerror}") from error
 
     async def _living(self) -> ZygoteLink:
         async with self._starting:
@@ -110,7 +112,12 @@ class ZygoteLauncher:
 async def _launch(link: ZygoteLink, workspace_fd: int | None, options: LaunchOptions) -> ZygoteHandle:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    stderr_read, stderr_write = os.pipe()
+    try:
+        stderr_read, stderr_write = os.pipe()
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
     handle = None
     try:
         try:
@@ -119,7 +126,7 @@ async def _launch(link: ZygoteLink, workspace_fd: int | None, options: LaunchOpt
         finally:
             theirs.close()
             os.close(stderr_write)
-        handle = await answer
+        handle = await _taken(answer)
         report = await _first_line(ours, stderr_read)
         handle.confirm(ours, stderr_read, SandboxReport(report.in_force, report.missing))
     except BaseException:
@@ -130,6 +137,18 @@ async def _launch(link: ZygoteLink, workspace_fd: int | None, options: LaunchOpt
             handle.release()
         raise
     return handle
+
+
+async def _taken(answer: asyncio.Future[ZygoteHandle]) -> ZygoteHandle:
+    """The worker that the zygote answers with. Where it comes with the cancellation of its launch, it is ended."""
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not answer.cancelled() and answer.exception() is None:
+            handle = answer.result()
+            handle.signal_tree(signal.SIGKILL)
+            handle.release()
+        raise
 
 
 async def _first_line(channel: socket.socket, stderr_fd: int) -> Report:

@@ -133,7 +133,13 @@ class ZygoteLink:
             # Such as at this process's own limit of open files. Without a pidfd the worker cannot be held.
             self._answer_failure(LaunchError("a worker's descriptor was lost"))
             return
-        worker = ZygoteHandle(self._unclaimed.pop(), pid_namespace=self._border != "none")
+        pidfd = self._unclaimed.pop()
+        try:
+            worker = ZygoteHandle(pidfd, pid_namespace=self._border != "none")
+        except OSError as error:  # the same, a moment later; without its channel the worker ends by itself
+            os.close(pidfd)
+            self._answer_failure(LaunchError(f"a worker could not be started: {error.strerror}"))
+            return
         self._workers[record.process] = worker
         answer = self._waiting.popleft()
         if answer.done():  # nobody waits any more
