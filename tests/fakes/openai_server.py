@@ -106,6 +106,8 @@ class Reply:
     status: int = 200
     error: Mapping[str, Any] | None = None
     """The error object, when status is not 200."""
+    error_in_list: bool = False
+    """Google's way."""
     headers: Mapping[str, str] = field(default_factory=dict)
     raw_body: bool = False
     """The Raw items are the whole body: no role chunk before, no finish reason and no end mark after them."""
@@ -257,6 +259,8 @@ class FakeOpenAI:
         if inspect.isawaitable(reply):
             reply = await reply
         if reply.status != 200:
+            if reply.error_in_list:
+                return web.json_response([{"error": dict(reply.error or {})}], status=reply.status)
             return _error(reply.status, reply.error, reply.headers)
         if reply.items and isinstance(reply.items[0], Hang):
             return await self._hang(request)

@@ -115,7 +115,7 @@ class AnthropicReader:
 
     def _take_reason(self, reason: object) -> None:
         if reason and isinstance(reason, str):
-            self.assembler.end(_CUTS.get(reason, FinishReason.FINISH_REASON_UNSPECIFIED))
+            self.assembler.end(_CUTS.get(reason, FinishReason.FINISH_REASON_UNSPECIFIED), for_certain=True)
 
     def _take_usage(self, usage: object) -> None:
         """Input is what was not cached, what was written to the cache and what was read from it, apart."""

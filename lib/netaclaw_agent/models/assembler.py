@@ -119,6 +119,8 @@ class MessageAssembler:
         self._ended = False
         self.started = False
         """True once anything of the answer itself arrived."""
+        self.whole = False
+        """True once nothing more of the answer itself can come, only what was counted and the end mark."""
         self.usage = Usage(model_calls=1)
         """What the provider has reported so far."""
 
@@ -160,9 +162,13 @@ class MessageAssembler:
         self.started = True
         self._call_of(index, provider_id, name, arguments).take(provider_id, name, arguments)
 
-    def end(self, cut: FinishReason = FinishReason.FINISH_REASON_UNSPECIFIED) -> None:
-        """The provider says that the answer has ended; `cut` when by length or filter, which no later word undoes."""
+    def end(self, cut: FinishReason = FinishReason.FINISH_REASON_UNSPECIFIED, *, for_certain: bool = False) -> None:
+        """The provider says that the answer has ended; `cut` when by length or filter, which no later word undoes.
+
+        `for_certain`: in a word that means nothing else; some servers write odd ones into every chunk.
+        """
         self._ended = True
+        self.whole = self.whole or for_certain
         self._cut = cut or self._cut
 
     def count(self, **tokens: int) -> None:

@@ -19,7 +19,7 @@ _FINAL_NAME = re.compile(
 )
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|request_too_large|prompt is too long|input is too long"
-    r"|maximum context length|context (window|size|length)[^.]{0,40}(exceed|too)"
+    r"|maximum context length|input token count[^.]{0,40}exceeds|context (window|size|length)[^.]{0,40}(exceed|too)"
     r"|exceed[^.]{0,60}context (window|size|length)",
     re.IGNORECASE,
 )

@@ -94,7 +94,7 @@ class HttpModel:
             if response.content_type == "application/json":
                 for delta in reply.whole(await _body(response, watch, _MAX_WHOLE_BYTES)):
                     yield delta
-            while not reply.done and (data := await watch.read(response)):
+            while not reply.done and (data := await watch.more(response)):
                 before = reply.events
                 for delta in reply.feed(data):
                     yield delta
@@ -170,6 +170,10 @@ class _Watch:
     def progress(self) -> None:
         """Data events were handled. The time that the reader took for it is not the provider's."""
         self._last = self._loop.time()
+        # It was set for the first token, for which there is more patience than between two.
+        if self._timer is not None and self._timer.when() > self._last + self._limits.idle_s:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(self.deadline(), self._look)
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """The next bytes; empty at the end. Raises ModelStalled at a limit."""
@@ -180,6 +184,15 @@ class _Watch:
             return await response.content.readany()
         finally:
             self._content = None
+
+    async def more(self, response: aiohttp.ClientResponse) -> bytes:
+        """The same of a body whose answer may be whole before it: what becomes of its end is no loss then."""
+        try:
+            return await self.read(response)
+        except (aiohttp.ClientError, OSError, ModelStalled):
+            if not self._assembler.whole:
+                raise
+            return b""
 
     def stop(self) -> None:
         """No more reads."""
@@ -218,12 +231,14 @@ async def _error_object(response: aiohttp.ClientResponse, watch: _Watch) -> obje
         body = json.loads(await _body(response, watch, _MAX_ERROR_BYTES))
     except (ValueError, RecursionError, aiohttp.ClientError, OSError, ModelStalled):
         return None  # the status alone says enough
+    if isinstance(body, list):  # Google's
+        body = next(iter(body), None)
     return body.get("error", body) if isinstance(body, dict) else None
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
     """Read the end of the body, which mostly is there already, so that the connection can be used again."""
-    if response.content.at_eof():
+    if response.content.at_eof() or response.content.exception() is not None:
         return
     try:
         async with asyncio.timeout(_DRAIN_S):

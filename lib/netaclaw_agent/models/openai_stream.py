@@ -24,6 +24,7 @@ _CUTS = {
     "content-filter": _FILTER,
     "safety": _FILTER,
 }
+_ENDS = frozenset({"stop", "tool_calls", "function_call"})
 _FAILED_LABELS = frozenset({"error", "abort", "insufficient_system_resource"})
 
 
@@ -44,8 +45,9 @@ class OpenAIReader:
         """
         if not isinstance(chunk, dict):
             raise ProviderError("the model provider sent an event that is not a JSON object")
-        if chunk.get("error"):
-            raise fault_in_stream(chunk["error"])
+        error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
+        if error:
+            raise fault_in_stream(error)
         usage = chunk.get("usage")
         if usage:
             self._take_usage(usage)
@@ -127,7 +129,8 @@ class OpenAIReader:
         word = label.lower() if isinstance(label, str) else ""
         if word in _FAILED_LABELS:
             raise ProviderError("the model provider ended the answer with an error")
-        self.assembler.end(_CUTS.get(word, FinishReason.FINISH_REASON_UNSPECIFIED))
+        cut = _CUTS.get(word, FinishReason.FINISH_REASON_UNSPECIFIED)
+        self.assembler.end(cut, for_certain=bool(cut) or word in _ENDS)
 
     def _take_usage(self, usage: object) -> None:
         if not isinstance(usage, Mapping):

@@ -43,10 +43,10 @@ def replace(file: BinaryIO, path: str, old: str, new: str, *, every: bool, max_b
         raise ToolError(_not_found(data, path, old))
     if not every and data.find(wanted, first + 1) >= 0:  # places that overlap are two places, too
         raise ToolError(_not_unique(data, path, wanted))
-    changed = data.replace(wanted, new.encode())
-    if len(changed) > max_bytes:
+    given, count = new.encode(), data.count(wanted)
+    if len(data) + count * (len(given) - len(wanted)) > max_bytes:  # reckoned, not tried: it may be more than fits
         raise ToolError(f"{shown(path)} would become longer than {max_bytes} bytes")
-    return Replacement(changed, data.count(wanted), _line_of(data, first))
+    return Replacement(data.replace(wanted, given), count, _line_of(data, first))
 
 
 def _not_found(data: bytes, path: str, old: str) -> str:

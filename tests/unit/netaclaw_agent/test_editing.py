@@ -93,6 +93,9 @@ def test_a_file_never_grows_beyond_what_may_be_written(workspace: Workspace, tmp
     (tmp_path / "long").write_text("x" * 1000)
     with pytest.raises(ToolError, match="would become longer"):
         edit(workspace, "long", "x", "y" * 10_000, replace_all=True)
+    (tmp_path / "longest").write_text("x" * 4_000_000)
+    with pytest.raises(ToolError, match="would become longer"):  # and not by making it: that would be 16 TB
+        edit(workspace, "longest", "x", "y" * 4_000_000, replace_all=True)
     (tmp_path / "longer").write_text("x" * 5_000_000)
     with pytest.raises(ToolError, match="is longer than"):
         edit(workspace, "longer", "x", "y")

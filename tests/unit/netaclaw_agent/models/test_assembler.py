@@ -190,6 +190,15 @@ def test_an_error_object_in_the_stream_is_told_without_the_providers_words(
     assert "canary" not in str(caught.value)
 
 
+def test_a_chunk_that_is_itself_an_error_is_one() -> None:
+    """As vLLM long wrote them, with the end mark behind."""
+    words = "This model's maximum context length is 4096 tokens. However, you requested 5000."
+    error = {"object": "error", "message": words, "type": "BadRequestError", "param": None, "code": 400}
+    with pytest.raises(ModelError) as caught:
+        assemble(error)
+    assert (caught.value.reason, caught.value.retryable) == ("CONTEXT_TOO_LONG", False)
+
+
 @pytest.mark.parametrize("label", ["error", "abort"])
 def test_a_label_that_says_failure_is_an_error(label: str) -> None:
     with pytest.raises(ModelError, match="with an error"):

@@ -140,6 +140,13 @@ async def test_a_prompt_that_does_not_fit_has_a_reason_of_its_own(
     assert "does not fit" in str(told)
 
 
+async def test_a_prompt_that_does_not_fit_is_known_in_googles_words_too(server: FakeOpenAI, model: OpenAIModel) -> None:
+    words = "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."
+    error = {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}
+    server.rule = lambda _: Reply(status=400, error=error, error_in_list=True)
+    assert (await failure(model)).reason == "CONTEXT_TOO_LONG"
+
+
 async def test_tools_are_sent_with_their_schema(server: FakeOpenAI, model: OpenAIModel) -> None:
     tool = ToolManifest(tool_name="f", description="Does f.", parameters_json='{"type":"object"}')
     await finished(model, ModelCall(system="", messages=[user_message("Hi")], tools=[tool]))
@@ -277,6 +284,28 @@ async def test_a_cut_in_the_middle_is_an_error_after_the_partial_text(server: Fa
     assert shown == [TextDelta("half")]
 
 
+def _labelled(label: str) -> Raw:
+    chunk = {"choices": [{"delta": {"content": "whole"}, "finish_reason": label}]}
+    return Raw(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+
+
+@pytest.mark.parametrize("rest", [Cut(), Hang()])
+async def test_a_whole_answer_is_not_lost_with_the_end_mark_behind_it(server: FakeOpenAI, rest: Cut | Hang) -> None:
+    impatient = make_model(server.base_url, StreamLimits(first_token_s=30, idle_s=0.1, total_s=60))
+    server.rule = lambda _: Reply([_labelled("stop"), rest], raw_body=True)
+    async with asyncio.timeout(15):
+        assert text_of(await finished(impatient)) == "whole"
+    await impatient.close()
+
+
+async def test_a_label_that_nobody_knows_does_not_make_a_cut_answer_whole(
+    server: FakeOpenAI, model: OpenAIModel
+) -> None:
+    """Some servers write one into every chunk."""
+    server.rule = lambda _: Reply([_labelled("null"), Cut()], raw_body=True)
+    assert (await failure(model)).retryable
+
+
 async def test_a_body_that_just_ends_is_an_error(server: FakeOpenAI, model: OpenAIModel) -> None:
     server.rule = raw(b'data: {"choices":[{"delta":{"content":"half"}}]}\n\ndata: {"choi')
     shown: list[ModelEvent] = []
@@ -327,7 +356,8 @@ async def test_comments_alone_do_not_keep_a_stream_alive(server: FakeOpenAI) -> 
     server.rule = lambda _: Reply([Text("a"), *[Raw(b": ping\n\n")] * 5, Hang()])
     shown: list[ModelEvent] = []
     try:
-        error = await failure(impatient, shown)
+        async with asyncio.timeout(15):  # the patience with the first token is over
+            error = await failure(impatient, shown)
         assert isinstance(error, ModelStalled)
         assert "sent nothing for" in str(error)
         assert shown == [TextDelta("a")]
