@@ -146,6 +146,7 @@ class Supervisor:
 
     def _retire(self, entry: _Entry) -> None:
         run_id = entry.run.run_id
+        self._entries[run_id] = self._entries.pop(run_id)  # ended ones stand in the order of their ends
         entry.forget = asyncio.get_running_loop().call_later(self._limits.hold_s, self._entries.pop, run_id, None)
         ended = [each for each in self._entries.values() if each.forget is not None]
         for each in ended[: max(0, len(ended) - self._limits.ended_runs)]:

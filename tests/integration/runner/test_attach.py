@@ -138,6 +138,20 @@ async def test_an_ended_run_can_be_read_again_for_a_while(tmp_path: Path) -> Non
     assert ended == run.ended
 
 
+async def test_of_many_ended_runs_those_that_ended_last_are_kept(tmp_path: Path) -> None:
+    gate = Gate()
+    async with runner(tmp_path, ScriptModel(gate, "short"), limits=Limits(ended_runs=1)) as rig:
+        long = await rig.start()
+        await long.until("stream_delta")
+        short = await rig.run()
+        gate.opened.set()
+        await long.finish()
+        again = await rig.attach(long.envelope)
+        forgotten = await rig.attach(short.envelope)
+        assert await again.finish() == long.ended
+        assert (await forgotten.refusal()).reason == Reason.REASON_NOT_FOUND
+
+
 async def test_an_unknown_run_and_an_unknown_position_are_refused(tmp_path: Path) -> None:
     async with runner(tmp_path, ScriptModel("short")) as rig:
         run = await rig.run()
