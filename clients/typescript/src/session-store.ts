@@ -66,10 +66,10 @@ export class SessionStore {
     return () => this.listeners.delete(listener);
   }
 
-  /** Send a message; resolves when its turn is committed. Throws ConnectError. */
+  /** Send a message; resolves when its turn is committed, also after close(): what was sent stays sent. Throws ConnectError. */
   send(content: string, more: Omit<ChatRequestInit, "sessionId" | "content" | "$typeName"> = {}): Promise<StartedTurn> {
     const { client, sessionId } = this.options;
-    return startTurn(client, { ...more, sessionId, content }, { signal: this.leaving.signal });
+    return startTurn(client, { ...more, sessionId, content });
   }
 
   /** Follow no longer. */

@@ -16,6 +16,7 @@ import { computed, ref, shallowReactive, shallowRef } from "vue";
 import { client, feed } from "../connection";
 import { isOpen, taskWord } from "../model/states";
 import { cardsOf, type Place, placeOf, treeOf } from "../model/transcript";
+import { Unanswered } from "../model/unanswered";
 import { useNotices } from "./notices";
 import { type Waiting, withReceipt, withStored } from "./waiting";
 
@@ -58,6 +59,9 @@ export const useChat = defineStore("chat", () => {
   let lastHeard = 0;
   const listeners = new Set<Listener>();
   let open: SessionStore | undefined;
+  const unanswered = new Unanswered();
+  /** The message before, of the session that is shown. */
+  let underway: Promise<unknown> = Promise.resolve();
 
   const tree = computed(() => treeOf(containers.entries, leafEntryId.value));
   const running = computed(() => Boolean(runningTurnId.value));
@@ -91,6 +95,7 @@ export const useChat = defineStore("chat", () => {
     session.value = tokens.value = failure.value = undefined;
     waiting.value = [];
     loaded.value = sending.value = compacting.value = false;
+    underway = Promise.resolve();
     atRest();
   }
 
@@ -119,8 +124,10 @@ export const useChat = defineStore("chat", () => {
           if (event.value.entry?.state === EntryState.STREAMING || event.value.entry?.kind === EntryKind.USER) {
             runningTurnId.value = change.event.turnId;
           }
+          if (event.value.entry?.body.case === "user") unanswered.arrived({ text: event.value.entry.body.value.text });
           break;
         case "messageReceipt":
+          unanswered.arrived({ requestId: event.value.requestId });
           receipt(event.value.requestId, event.value.state);
           break;
         case "compactionStart":
@@ -169,14 +176,22 @@ export const useChat = defineStore("chat", () => {
   async function send(text: string, whenBusy: WhenBusy = WhenBusy.ENQUEUE, place = chosenPlace()): Promise<boolean> {
     const store = open;
     if (!store) return false;
-    const requestId = crypto.randomUUID();
-    const busy = running.value;
+    const id = sessionId.value;
+    const requestId = unanswered.idOf(id, text, place);
+    const busy = running.value || sending.value;
     if (busy) waiting.value = [...waiting.value, { requestId, text, state: "sending" }];
-    sending.value = !busy;
+    else sending.value = true;
     const more = { requestId, whenBusy: busy ? whenBusy : WhenBusy.REJECT, ...place };
+    const before = underway;
     let turnId = "";
-    const accepted = await notices.attempt(async () => ({ turnId } = await store.send(text, more)));
-    sending.value = false;
+    const sent = (underway = notices.attempt(async () => {
+      await before; // messages arrive in the order in which they were written
+      ({ turnId } = await store.send(text, more));
+    }));
+    const accepted = await sent;
+    if (accepted) unanswered.arrived({ requestId });
+    else unanswered.failed(requestId, id, text, place);
+    if (!busy && open === store) sending.value = false;
     // With a turn at once it waits for none: the one that this page still shows had ended, and no receipt comes.
     if (!accepted || turnId) forgetWaiting(requestId);
     if (accepted && open === store) from.value = "";
@@ -189,7 +204,8 @@ export const useChat = defineStore("chat", () => {
 
   /** Ask the same again, as another version of the question. */
   async function again(question: Entry): Promise<void> {
-    if (question.body.case === "user") await send(question.body.value.text, undefined, placeOf(question));
+    if (question.body.case !== "user" || sending.value) return;
+    await send(question.body.value.text, undefined, placeOf(question));
   }
 
   async function retract(requestId: string): Promise<void> {
@@ -202,7 +218,9 @@ export const useChat = defineStore("chat", () => {
 
   async function stop(): Promise<void> {
     stopping.value = true;
-    await notices.attempt(() => client.chat.cancelTurn({ sessionId: sessionId.value }));
+    // Named, so that a turn that waits for its end is not stopped in its place; without one a compaction is.
+    const request = { sessionId: sessionId.value, turnId: runningTurnId.value };
+    await notices.attempt(() => client.chat.cancelTurn(request));
     stopping.value = false; // the answer comes when everything is gone, or nothing was there
   }
 
