@@ -28,12 +28,12 @@ export class Backoff {
     this.attempts = 0;
   }
 
-  /** Wait before the next try. */
-  async pause(signal?: AbortSignal): Promise<void> {
+  /** Wait before the next try, and `atLeastMs` longer where the suite asked for that. */
+  async pause(signal?: AbortSignal, atLeastMs = 0): Promise<void> {
     const { firstMs = 100, longestMs = 5_000, sleep = wait, jitter = Math.random } = this.options;
     const longest = Math.min(longestMs, firstMs * 2 ** Math.min(this.attempts, 16));
     this.attempts += 1;
-    await sleep(longest * jitter(), signal);
+    await sleep(atLeastMs + longest * jitter(), signal);
   }
 }
 

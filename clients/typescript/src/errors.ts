@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 
 const DOMAIN = "netaclaw";
+const LONGEST_DELAY_MS = 60_000;
 const AGAIN: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Aborted, Code.Canceled]);
 /**
  * What a cut connection can look like on its way; a message that breaks off half is read as an invalid one. From a
@@ -18,6 +19,11 @@ export function isCut(error: unknown): boolean {
   return connect.details.length === 0 && !connect.metadata.has("grpc-status-details-bin");
 }
 
+/** Whether a limit refused a call that may be made again after `retryAfterMs()`. */
+export function isLimit(error: unknown): boolean {
+  return ConnectError.from(error).code === Code.ResourceExhausted && retryAfterMs(error) !== undefined;
+}
+
 /** Why a call failed, as `netaclaw.error.v1.Reason` names it without REASON_; empty where the service did not say. */
 export function reasonOf(error: unknown): string {
   return infoOf(error)?.reason ?? "";
@@ -28,11 +34,11 @@ export function reasonMetadata(error: unknown): Readonly<Record<string, string>>
   return infoOf(error)?.metadata ?? {};
 }
 
-/** Milliseconds after which another try makes sense, where waiting helps. */
+/** Milliseconds after which another try makes sense, where waiting helps; a minute at most. */
 export function retryAfterMs(error: unknown): number | undefined {
   const [retry] = ConnectError.from(error).findDetails(RetryInfoSchema);
   const delay = retry?.retryDelay;
-  return delay ? Number(delay.seconds) * 1000 + delay.nanos / 1e6 : undefined;
+  return delay ? Math.min(LONGEST_DELAY_MS, Number(delay.seconds) * 1000 + delay.nanos / 1e6) : undefined;
 }
 
 function infoOf(error: unknown) {

@@ -2,13 +2,11 @@ import { Code, ConnectError } from "@connectrpc/connect";
 
 import { Backoff } from "./backoff.js";
 import type { Client } from "./client.js";
-import { Gap, isCut, reasonMetadata, reasonOf } from "./errors.js";
-import { abandonable, isNext } from "./follow.js";
+import { Gap, isCut, isLimit, reasonMetadata, reasonOf, retryAfterMs } from "./errors.js";
+import { isNext } from "./follow.js";
 import type { WatchResponse } from "./gen/netaclaw/chat/v1/chat_service_pb.js";
 import type { ChatEvent } from "./gen/netaclaw/chat/v1/event_pb.js";
-
-/** A stream that carries not even heartbeats for so long is dead, though its connection may not know it yet. */
-export const SILENT_MS = 45_000;
+import { abandonable, SILENT_MS } from "./streams.js";
 
 /** Why a feed gave a session up; errors of a shared feed come from another thread, so they are plain. */
 export class FeedError extends Error {
@@ -127,15 +125,17 @@ export class WatchFeed implements Feed {
       const stream = (this.stream = new AbortController());
       await Promise.resolve(); // subscribers of the same moment share the stream
       if (stream.signal.aborted) continue;
+      let delay = 0;
       try {
         await this.watch(stream.signal);
       } catch (error) {
         if (stream.signal.aborted) continue; // what is followed has changed
         if (this.settled(error)) continue;
+        delay = retryAfterMs(error) ?? 0;
       }
       if (stream.signal.aborted) continue;
       this.tell(false);
-      await this.backoff.pause(stream.signal);
+      await this.backoff.pause(stream.signal, delay);
     }
     this.running = false;
   }
@@ -143,24 +143,14 @@ export class WatchFeed implements Feed {
   private async watch(signal: AbortSignal): Promise<void> {
     const targets = [...this.targets].map(([sessionId, { last }]) => ({ sessionId, afterSeq: last }));
     const request = { targets, includeSessionList: this.lists.size > 0 };
-    const silence = new AbortController();
-    const either = AbortSignal.any([signal, silence.signal]);
-    let timer = setTimeout(() => silence.abort(), this.silentMs);
+    const open = (inner: AbortSignal) => this.client.chat.watch(request, { signal: inner });
     let heard = false;
     this.listed = false;
-    try {
-      for await (const response of abandonable(either, (inner) => this.client.chat.watch(request, { signal: inner }))) {
-        if (signal.aborted) return;
-        clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), this.silentMs);
-        if (!heard) this.tell(true);
-        heard = true;
-        this.deliver(response);
-      }
-    } catch (error) {
-      throw silence.signal.aborted ? new ConnectError("nothing came for too long", Code.Unavailable) : error;
-    } finally {
-      clearTimeout(timer);
+    for await (const response of abandonable(signal, open, this.silentMs)) {
+      if (signal.aborted) return;
+      if (!heard) this.tell(true);
+      heard = true;
+      this.deliver(response);
     }
   }
 
@@ -186,9 +176,9 @@ export class WatchFeed implements Feed {
     }
   }
 
-  /** Whether an error was an answer, to one session or to all; a cut is not. */
+  /** Whether an error was an answer, to one session or to all; a cut is not, nor a limit that asks for patience. */
   private settled(error: unknown): boolean {
-    if (error instanceof Gap || isCut(error)) return false;
+    if (error instanceof Gap || isCut(error) || isLimit(error)) return false;
     const { code } = ConnectError.from(error);
     const named = reasonMetadata(error).session_id ?? "";
     const concerned = this.targets.has(named) ? [named] : [...this.targets.keys()];

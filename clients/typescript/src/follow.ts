@@ -2,11 +2,12 @@ import { Code, ConnectError } from "@connectrpc/connect";
 
 import { Backoff } from "./backoff.js";
 import { type Client, loadSession } from "./client.js";
-import { Gap, isCut } from "./errors.js";
+import { Gap, isCut, isLimit, retryAfterMs } from "./errors.js";
 import type { ChatRequestSchema } from "./gen/netaclaw/chat/v1/chat_service_pb.js";
 import { type ChatEvent, ReceiptState } from "./gen/netaclaw/chat/v1/event_pb.js";
 import { EntryKind } from "./gen/netaclaw/session/v1/entry_pb.js";
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { abandonable, SILENT_MS } from "./streams.js";
 import type { SessionView } from "./view.js";
 
 export type ChatRequestInit = MessageInitShape<typeof ChatRequestSchema>;
@@ -19,14 +20,16 @@ export interface FollowOptions {
   readonly snapshot?: (view: SessionView) => void;
   /** Told whenever the stream is lost (false) and whenever something arrives again (true). */
   readonly connected?: (connected: boolean) => void;
+  /** A stream that carries nothing for so long, not even heartbeats, was cut. 45 s by default. */
+  readonly silentMs?: number;
 }
 
 /**
  * Events of a session after a seq, for as long as the caller iterates: each durable one once, in order.
  *
- * Cuts, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause. When events before a
- * snapshot are gone, the tree is read again and given to `snapshot`, and events go on after it. Other errors are thrown
- * as they come.
+ * Cuts, silence, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause, and so is a
+ * limit that refuses it once something has been followed. When events before a snapshot are gone, the tree is read again
+ * and given to `snapshot`, and events go on after it. Other errors are thrown as they come.
  */
 export async function* follow(
   client: Client,
@@ -34,11 +37,23 @@ export async function* follow(
   afterSeq = 0n,
   options: FollowOptions = {},
 ): AsyncGenerator<ChatEvent, void, undefined> {
+  yield* followed(client, sessionId, afterSeq, options, false);
+}
+
+async function* followed(
+  client: Client,
+  sessionId: string,
+  afterSeq: bigint,
+  options: FollowOptions,
+  begun: boolean,
+): AsyncGenerator<ChatEvent, void, undefined> {
   const { signal, snapshot, connected, backoff = new Backoff() } = options;
   let last = afterSeq;
   while (!signal?.aborted) {
+    let delay = 0;
     try {
-      for await (const event of watch(client, sessionId, last, signal)) {
+      for await (const event of watch(client, sessionId, last, options)) {
+        begun = true;
         if (event.seq) last = event.seq;
         if (event.seq || event.event.case === "heartbeat") backoff.progress();
         connected?.(true);
@@ -47,16 +62,35 @@ export async function* follow(
     } catch (error) {
       if (signal?.aborted) return;
       if (!(error instanceof Gap) && ConnectError.from(error).code === Code.OutOfRange && snapshot) {
-        const view = await loadSession(client, sessionId, signal ? { signal } : {});
-        last = view.seq;
-        snapshot(view);
-      } else if (!(error instanceof Gap || isCut(error)) || backoff.exhausted) {
+        const view = await reloaded(client, sessionId, options);
+        if (signal?.aborted) return;
+        if (view) {
+          last = view.seq;
+          snapshot(view);
+        }
+      } else if (!isResumable(error, begun) || backoff.exhausted) {
         throw error;
-      }
+      } else delay = retryAfterMs(error) ?? 0;
     }
     connected?.(false);
-    await backoff.pause(signal);
+    await backoff.pause(signal, delay);
   }
+}
+
+/** The session as it stands; undefined when reading it was cut: then the next Watch asks for it again. */
+async function reloaded(client: Client, sessionId: string, options: FollowOptions): Promise<SessionView | undefined> {
+  const { signal, backoff } = options;
+  try {
+    return await loadSession(client, sessionId, signal ? { signal } : {});
+  } catch (error) {
+    if (!signal?.aborted && (!isCut(error) || backoff?.exhausted)) throw error;
+    return undefined;
+  }
+}
+
+/** Whether another try may bring more; a limit is an answer where nothing had begun. */
+function isResumable(error: unknown, begun: boolean): boolean {
+  return error instanceof Gap || isCut(error) || (begun && isLimit(error));
 }
 
 /**
@@ -75,22 +109,25 @@ export async function* runTurn(
   const { signal, backoff = new Backoff() } = options;
   const sent = { ...request, requestId: request.requestId || crypto.randomUUID() };
   const turn = new Turn(sent.requestId, afterSeq);
-  while (!turn.turnId && !turn.waits) {
+  for (let tries = 0; !turn.turnId && !turn.waits; tries += 1) {
+    let delay = 0;
     try {
-      for await (const event of chat(client, sent, turn, signal)) {
+      for await (const event of chat(client, sent, turn, options)) {
         yield event;
         if (turn.endedBy(event)) return;
       }
-      if (turn.over || !(turn.turnId || turn.waits)) return; // the stream ended by itself: there is nothing to wait for
+      if (turn.over) return;
+      if (backoff.exhausted) throw endedEarly();
     } catch (error) {
       if (signal?.aborted) return;
-      if (!(error instanceof Gap || isCut(error)) || backoff.exhausted) throw error;
+      if (!isResumable(error, tries > 0) || backoff.exhausted) throw error;
+      delay = retryAfterMs(error) ?? 0;
     }
     options.connected?.(false);
-    await backoff.pause(signal);
+    await backoff.pause(signal, delay);
     if (signal?.aborted) return;
   }
-  for await (const event of follow(client, turn.sessionId, turn.last, { ...options, backoff })) {
+  for await (const event of followed(client, turn.sessionId, turn.last, { ...options, backoff }, true)) {
     turn.note(event);
     yield event;
     if (turn.endedBy(event)) return;
@@ -113,27 +150,30 @@ export interface StartedTurn {
 export async function startTurn(
   client: Client,
   request: ChatRequestInit,
-  options: Pick<FollowOptions, "backoff" | "signal"> = {},
+  options: Pick<FollowOptions, "backoff" | "signal" | "silentMs"> = {},
 ): Promise<StartedTurn> {
   const { signal, backoff = new Backoff({ maxAttempts: 8 }) } = options;
   const sent = { ...request, requestId: request.requestId || crypto.randomUUID() };
-  for (;;) {
-    const leaving = new AbortController();
-    const either = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal;
+  const open = (inner: AbortSignal) => client.chat.chat(sent, { signal: inner });
+  for (let tries = 0; ; tries += 1) {
+    let delay = 0;
     try {
-      for await (const response of client.chat.chat(sent, { signal: either })) {
+      for await (const response of abandonable(signal, open, options.silentMs ?? SILENT_MS)) {
         const turn = new Turn(sent.requestId);
         for (const event of response.events) turn.note(event);
         if (turn.sessionId) return { sessionId: turn.sessionId, turnId: turn.turnId };
       }
-      throw new ConnectError("the stream ended before its first event", Code.Unavailable);
+      throw endedEarly();
     } catch (error) {
-      if (signal?.aborted || !isCut(error) || backoff.exhausted) throw error;
-    } finally {
-      leaving.abort();
+      if (signal?.aborted || !isResumable(error, tries > 0) || backoff.exhausted) throw error;
+      delay = retryAfterMs(error) ?? 0;
     }
-    await backoff.pause(signal);
+    await backoff.pause(signal, delay);
   }
+}
+
+function endedEarly(): ConnectError {
+  return new ConnectError("the stream ended before its first event", Code.Unavailable);
 }
 
 /** What is known of a message that was sent. */
@@ -181,9 +221,10 @@ async function* chat(
   client: Client,
   request: ChatRequestInit,
   turn: Turn,
-  signal?: AbortSignal,
+  { signal, silentMs = SILENT_MS }: FollowOptions,
 ): AsyncGenerator<ChatEvent, void, undefined> {
-  for await (const response of abandonable(signal, (inner) => client.chat.chat(request, { signal: inner }))) {
+  const open = (inner: AbortSignal) => client.chat.chat(request, { signal: inner });
+  for await (const response of abandonable(signal, open, silentMs)) {
     for (const event of response.events) {
       turn.note(event);
       if (!isNext(event, turn.last)) continue;
@@ -198,11 +239,12 @@ async function* watch(
   client: Client,
   sessionId: string,
   afterSeq: bigint,
-  signal?: AbortSignal,
+  { signal, silentMs = SILENT_MS }: FollowOptions,
 ): AsyncGenerator<ChatEvent, void, undefined> {
   let last = afterSeq;
   const request = { targets: [{ sessionId, afterSeq }] };
-  for await (const response of abandonable(signal, (inner) => client.chat.watch(request, { signal: inner }))) {
+  const open = (inner: AbortSignal) => client.chat.watch(request, { signal: inner });
+  for await (const response of abandonable(signal, open, silentMs)) {
     for (const event of response.events) {
       if (event.sessionId && event.sessionId !== sessionId) continue;
       if (event.event.case === "heartbeat" && event.event.value.seq > last) throw new Gap(last, event.event.value.seq);
@@ -210,19 +252,6 @@ async function* watch(
       if (event.seq) last = event.seq;
       yield event;
     }
-  }
-}
-
-/** A stream that is given back to the server when its reader leaves, in whatever way. */
-export async function* abandonable<T>(
-  signal: AbortSignal | undefined,
-  open: (signal: AbortSignal) => AsyncIterable<T>,
-): AsyncGenerator<T, void, undefined> {
-  const leaving = new AbortController();
-  try {
-    yield* open(signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal);
-  } finally {
-    leaving.abort();
   }
 }
 

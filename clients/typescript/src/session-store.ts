@@ -1,6 +1,6 @@
 import { Backoff } from "./backoff.js";
 import { type Client, loadSession } from "./client.js";
-import { Gap, isCut } from "./errors.js";
+import { Gap, isCut, isLimit, retryAfterMs } from "./errors.js";
 import { type Feed, FeedError } from "./feed.js";
 import { type ChatRequestInit, type StartedTurn, startTurn } from "./follow.js";
 import type { ChatEvent } from "./gen/netaclaw/chat/v1/event_pb.js";
@@ -53,9 +53,9 @@ export class SessionStore {
         return this.listen();
       } catch (error) {
         if (signal.aborted) return;
-        if (!isCut(error)) return this.fail(FeedError.from(error));
+        if (!isCut(error) && !isLimit(error)) return this.fail(FeedError.from(error));
         this.become("reconnecting");
-        await backoff.pause(signal);
+        await backoff.pause(signal, retryAfterMs(error));
       }
     }
   }

@@ -18,6 +18,8 @@ export class FakeSuite {
   readonly chats: Stream[] = [];
   readonly watched: WatchRequest[] = [];
   readonly asked: ChatRequest[] = [];
+  /** Errors of the next reads of the tree. */
+  readonly trees: ConnectError[] = [];
   private readonly streams = new Set<object>();
   readonly client: Client;
 
@@ -34,7 +36,13 @@ export class FakeSuite {
           yield* suite.play(suite.chats.shift() ?? [[], "silence"], context.signal);
         },
       });
-      service(SessionService, { getSessionTree: () => tree });
+      service(SessionService, {
+        getSessionTree() {
+          const error = suite.trees.shift();
+          if (error) throw error;
+          return tree;
+        },
+      });
     });
     this.client = clientOn(transport);
   }

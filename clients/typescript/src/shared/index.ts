@@ -4,7 +4,8 @@ import { connectBrowser } from "../browser.js";
 import type { ConnectOptions } from "../client.js";
 import { type Feed, FeedError, type FeedListener, type SessionListListener, WatchFeed } from "../feed.js";
 import { ChatEventSchema } from "../gen/netaclaw/chat/v1/event_pb.js";
-import { ALIVE_EVERY_MS, type ToTab, type ToWorker } from "./messages.js";
+import { Link } from "./link.js";
+import { ALIVE_EVERY_MS, type ToTab } from "./messages.js";
 
 export interface SharedFeedOptions extends ConnectOptions {
   /** Makes the worker from the bundled `@netaclaw/client/worker`; undefined where it should not be used. */
@@ -20,7 +21,7 @@ export function sharedFeed(options: SharedFeedOptions): Feed {
   const { worker, ...connect } = options;
   if (worker && typeof SharedWorker !== "undefined") {
     try {
-      return new PortFeed(worker().port, connect);
+      return new PortFeed(worker, connect);
     } catch {
       // Not allowed here, by policy or by an old browser: the tab has a stream of its own.
     }
@@ -28,64 +29,131 @@ export function sharedFeed(options: SharedFeedOptions): Feed {
   return new WatchFeed(connectBrowser(connect));
 }
 
-type Listening = { session: FeedListener } | { list: SessionListListener };
+/** A session with the position from which it is asked for again, or the list; `end` ends it on a stream of this tab. */
+type Listening = ({ session: FeedListener; sessionId: string; last: bigint } | { list: SessionListListener }) & {
+  end?: (() => void) | undefined;
+};
 
-/** The tab's end of a feed in a worker. */
+/** Workers that are tried one after another, without a word from any, before the tab has a stream of its own. */
+const MOST_SILENT = 2;
+
+/**
+ * The tab's end of a feed in a worker. A worker that does not answer has died, or gave the tab up while it was frozen:
+ * everything is asked for again, of another one.
+ */
 class PortFeed implements Feed {
   private readonly listening = new Map<number, Listening>();
   private readonly alive: ReturnType<typeof setInterval>;
-  private readonly lock = `netaclaw-${crypto.randomUUID()}`;
-  private release: () => void = () => undefined;
+  private link: Link | undefined;
+  /** Made when no worker can be had any more. */
+  private own: Feed | undefined;
+  private closed = false;
   private next = 1;
-  /** What was to be said before the worker knows this tab; undefined afterwards. */
-  private early: ToWorker[] | undefined = [];
+  /** Whether the worker was asked for a sign of life, and gave none yet. */
+  private unanswered = false;
+  private silent = 0;
   private readonly onHide = (event: PageTransitionEvent) => {
     if (!event.persisted) this.close();
   };
 
+  /** Throws where a worker is not allowed. */
   constructor(
-    private readonly port: MessagePort,
-    options: ConnectOptions,
+    private readonly worker: () => SharedWorker,
+    private readonly options: ConnectOptions,
   ) {
-    port.onmessage = ({ data }: MessageEvent<ToTab>) => this.heard(data);
-    // The worker asks for the same lock: it is granted when this tab is gone, however it went.
-    const held = new Promise<void>((resolve) => (this.release = resolve));
-    const locks = globalThis.navigator?.locks;
-    const hello = () => this.greet(options);
-    if (locks) void locks.request(this.lock, () => (hello(), held));
-    else hello();
-    this.alive = setInterval(() => this.tell({ kind: "alive" }), ALIVE_EVERY_MS);
+    this.link = this.linked();
+    this.alive = setInterval(() => this.look(), ALIVE_EVERY_MS);
     globalThis.addEventListener?.("pagehide", this.onHide as EventListener);
   }
 
   subscribe(sessionId: string, afterSeq: bigint, listener: FeedListener): () => void {
-    return this.listen({ session: listener }, (id) => ({ kind: "subscribe", id, sessionId, afterSeq }));
+    return this.listen({ session: listener, sessionId, last: afterSeq });
   }
 
   onSessionList(listener: SessionListListener): () => void {
-    return this.listen({ list: listener }, (id) => ({ kind: "list", id }));
+    return this.listen({ list: listener });
   }
 
   close(): void {
+    this.closed = true;
     clearInterval(this.alive);
     globalThis.removeEventListener?.("pagehide", this.onHide as EventListener);
     this.listening.clear();
-    this.tell({ kind: "bye" });
-    this.release();
+    this.link?.close();
+    this.own?.close();
   }
 
-  private listen(listener: Listening, message: (id: number) => ToWorker): () => void {
+  private listen(listening: Listening): () => void {
     const id = this.next++;
-    this.listening.set(id, listener);
-    this.tell(message(id));
+    this.listening.set(id, listening);
+    this.ask(id, listening);
     return () => {
-      if (this.listening.delete(id)) this.tell({ kind: "unsubscribe", id });
+      if (!this.listening.delete(id)) return;
+      if (this.own) listening.end?.();
+      else this.link?.tell({ kind: "unsubscribe", id });
     };
   }
 
+  private ask(id: number, listening: Listening): void {
+    if (this.own) listening.end = "list" in listening ? this.ownList(listening) : this.ownSession(id, listening);
+    else if ("list" in listening) this.link?.tell({ kind: "list", id });
+    else this.link?.tell({ kind: "subscribe", id, sessionId: listening.sessionId, afterSeq: listening.last });
+  }
+
+  private linked(): Link {
+    return new Link(this.worker().port, this.options, (message) => this.heard(message));
+  }
+
+  /** Once in a while: is the worker there? */
+  private look(): void {
+    if (this.unanswered && ++this.silent) this.renew();
+    this.unanswered = true;
+    this.link?.tell({ kind: "alive" });
+  }
+
+  /** Everything that is listened to is asked for again. */
+  private renew(): void {
+    this.link?.close();
+    this.link = undefined;
+    this.unanswered = false;
+    for (const each of this.listening.values()) if ("session" in each) each.session.connected?.(false);
+    try {
+      if (this.silent <= MOST_SILENT) this.link = this.linked();
+    } catch {
+      // Not allowed any more: as if none answered.
+    }
+    if (!this.link) {
+      this.own = new WatchFeed(connectBrowser(this.options));
+      clearInterval(this.alive);
+    }
+    for (const [id, each] of this.listening) this.ask(id, each);
+  }
+
+  private ownList({ list }: { list: SessionListListener }): (() => void) | undefined {
+    return this.own?.onSessionList(list);
+  }
+
+  private ownSession(
+    id: number,
+    { session, sessionId, last }: { session: FeedListener; sessionId: string; last: bigint },
+  ): (() => void) | undefined {
+    return this.own?.subscribe(sessionId, last, {
+      event: (event) => session.event(event),
+      connected: (connected) => session.connected?.(connected),
+      reset: () => this.listening.delete(id) && session.reset(),
+      failed: (error) => this.listening.delete(id) && session.failed(error),
+    });
+  }
+
   private heard(message: ToTab): void {
-    const listening = this.listening.get(message.id);
-    if (!listening) return;
+    this.unanswered = false;
+    this.silent = 0;
+    if (message.kind === "gone") {
+      if (!this.closed) this.renew();
+      return;
+    }
+    const listening = message.kind === "alive" ? undefined : this.listening.get(message.id);
+    if (!listening || message.kind === "alive") return;
     if ("list" in listening) {
       if (message.kind === "event") listening.list.event(fromBinary(ChatEventSchema, message.event));
       if (message.kind === "listening") listening.list.listening?.();
@@ -93,8 +161,11 @@ class PortFeed implements Feed {
     }
     const listener = listening.session;
     switch (message.kind) {
-      case "event":
-        return listener.event(fromBinary(ChatEventSchema, message.event));
+      case "event": {
+        const event = fromBinary(ChatEventSchema, message.event);
+        if (event.seq > listening.last) listening.last = event.seq;
+        return listener.event(event);
+      }
       case "connected":
         return listener.connected?.(message.connected);
       case "reset":
@@ -104,17 +175,5 @@ class PortFeed implements Feed {
         this.listening.delete(message.id);
         return listener.failed(new FeedError(message.message, message.code, message.reason));
     }
-  }
-
-  /** `hello` comes first; the lock is granted a moment later than the page begins to ask. */
-  private greet(options: ConnectOptions): void {
-    const early = this.early ?? [];
-    this.early = undefined;
-    for (const message of [{ kind: "hello" as const, options, lock: this.lock }, ...early]) this.tell(message);
-  }
-
-  private tell(message: ToWorker): void {
-    if (this.early) this.early.push(message);
-    else this.port.postMessage(message);
   }
 }

@@ -11,8 +11,10 @@ export type ToWorker =
   | { readonly kind: "alive" }
   | { readonly kind: "bye" };
 
-/** What the worker tells a tab; events as protobuf bytes. */
+/** What the worker tells a tab; events as protobuf bytes. `gone`: it takes the tab for gone, and hears it no more. */
 export type ToTab =
+  | { readonly kind: "alive" }
+  | { readonly kind: "gone" }
   | { readonly kind: "event"; readonly id: number; readonly event: Uint8Array }
   | { readonly kind: "reset"; readonly id: number }
   | { readonly kind: "listening"; readonly id: number }
@@ -25,7 +27,7 @@ export type ToTab =
       readonly reason: string;
     };
 
-/** A tab says that it lives this often; timers of hidden tabs may be late by a minute. */
+/** A tab says that it lives this often, and is answered; timers of hidden tabs may be late by a minute. */
 export const ALIVE_EVERY_MS = 20_000;
 /** A tab that was not heard of for so long is gone. */
 export const GONE_AFTER_MS = 180_000;

@@ -28,6 +28,7 @@ function serve(port: MessagePort): void {
     clearTimeout(timer);
     for (const end of subscriptions.values()) end();
     subscriptions.clear();
+    tell({ kind: "gone" }); // heard by a tab that was frozen only
     port.close();
   };
   const heard = () => {
@@ -70,7 +71,7 @@ function serve(port: MessagePort): void {
       case "bye":
         return leave();
       case "alive":
-        return;
+        return tell({ kind: "alive" });
     }
   };
   heard();
