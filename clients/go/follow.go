@@ -9,7 +9,9 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -20,17 +22,28 @@ import (
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
+	longestDelay = time.Minute
 	silence      = 45 * time.Second // three heartbeats: a stream that says nothing for so long is dead
 )
 
 // Follow yields a session's events after a seq until the caller stops or the context ends: each durable one once, in
-// order. Cuts, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause. Any other error
-// is yielded, and the last thing that is: OUT_OF_RANGE means that the tree has to be loaded again.
+// order. Cuts, silence, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause, and so
+// is a limit that refuses it once something has been followed. Any other error is yielded, and the last thing that is:
+// OUT_OF_RANGE means that the tree has to be loaded again. A client that was closed ends it, too.
 func (c *Client) Follow(ctx context.Context, sessionID string, afterSeq int64) iter.Seq2[*chatpb.ChatEvent, error] {
+	return c.follow(ctx, sessionID, afterSeq, false)
+}
+
+func (c *Client) follow(ctx context.Context, sessionID string, afterSeq int64, begun bool) iter.Seq2[*chatpb.ChatEvent, error] {
 	return func(yield func(*chatpb.ChatEvent, error) bool) {
+		if err := writable(&chatpb.WatchTarget{SessionId: sessionID}); err != nil {
+			yield(nil, err)
+			return
+		}
 		last, pauses := afterSeq, pause{}
 		for ctx.Err() == nil {
 			stopped, err := c.watch(ctx, sessionID, &last, func(event *chatpb.ChatEvent) bool {
+				begun = true
 				if event.GetSeq() != 0 || event.GetHeartbeat() != nil {
 					pauses = pause{}
 				}
@@ -39,11 +52,11 @@ func (c *Client) Follow(ctx context.Context, sessionID string, afterSeq int64) i
 			if stopped || ctx.Err() != nil {
 				return
 			}
-			if !resumable(err) {
+			if !c.resumable(err, begun) {
 				yield(nil, err)
 				return
 			}
-			pauses.wait(ctx)
+			pauses.wait(ctx, retryAfter(err))
 		}
 	}
 }
@@ -58,6 +71,11 @@ func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, after
 		if sent.RequestId == "" {
 			sent.RequestId = rand.Text()
 		}
+		if err := writable(sent); err != nil {
+			yield(nil, err)
+			return
+		}
+		asked := false
 		turn, pauses := turn{last: afterSeq, requestID: sent.RequestId}, pause{}
 		take := func(event *chatpb.ChatEvent) bool { return yield(event, nil) && !turn.endedBy(event) }
 		for turn.turnID == "" && !turn.waits && ctx.Err() == nil {
@@ -65,13 +83,14 @@ func (c *Client) RunTurn(ctx context.Context, request *chatpb.ChatRequest, after
 			if stopped || turn.over || ctx.Err() != nil {
 				return
 			}
-			if !resumable(err) {
+			if !c.resumable(err, asked) {
 				yield(nil, err)
 				return
 			}
-			pauses.wait(ctx)
+			asked = true
+			pauses.wait(ctx, retryAfter(err))
 		}
-		for event, err := range c.Follow(ctx, turn.sessionID, turn.last) {
+		for event, err := range c.follow(ctx, turn.sessionID, turn.last, true) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -211,18 +230,45 @@ func IsCut(err error) bool {
 	}
 }
 
-func resumable(err error) bool {
+// resumable: another try may bring more. A limit is an answer where nothing had begun, and so is any end of a closed client.
+func (c *Client) resumable(err error, begun bool) bool {
 	var gap *Gap
-	return err == nil || errors.As(err, &gap) || IsCut(err)
+	if err == nil || errors.As(err, &gap) {
+		return true
+	}
+	if c.connection.GetState() == connectivity.Shutdown {
+		return false
+	}
+	limited := status.Code(err) == codes.ResourceExhausted && retryAfter(err) > 0
+	return IsCut(err) || begun && limited
+}
+
+// retryAfter is the delay that the suite asks for before another try, a minute at most.
+func retryAfter(err error) time.Duration {
+	told, _ := status.FromError(err)
+	for _, detail := range told.Details() {
+		if retry, ok := detail.(*errdetails.RetryInfo); ok {
+			return min(longestDelay, retry.GetRetryDelay().AsDuration())
+		}
+	}
+	return 0
+}
+
+// writable tells what cannot be sent at all, such as text that is no UTF-8, from what was cut on its way.
+func writable(message proto.Message) error {
+	if _, err := proto.Marshal(message); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return nil
 }
 
 // pause is exponential, with full jitter.
 type pause struct{ tries int }
 
-func (p *pause) wait(ctx context.Context) {
+func (p *pause) wait(ctx context.Context, atLeast time.Duration) {
 	longest := min(longestPause, firstPause<<min(p.tries, 16))
 	p.tries++
-	timer := time.NewTimer(time.Duration(mathrand.Float64() * float64(longest)))
+	timer := time.NewTimer(atLeast + time.Duration(mathrand.Float64()*float64(longest)))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -13,7 +13,8 @@ from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, WatchRequest, WatchTa
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState
 from netaclaw.session.v1.entry_pb2 import EntryKind
 from netaclaw_client.client import Client
-from netaclaw_client.retry import Backoff, is_cut
+from netaclaw_client.retry import Backoff, is_cut, is_limit, retry_after_s
+from netaclaw_client.streams import cut, responses
 from netaclaw_client.view import Gap, SessionView
 
 _ENDS = frozenset({"done", "error"})
@@ -29,31 +30,65 @@ async def follow(
 ) -> AsyncGenerator[ChatEvent, None]:
     """Events of a session after a seq, for as long as the caller iterates: each durable one once, in order.
 
-    Cuts, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause. When events before
-    a snapshot are gone, the tree is read again and given to `snapshot`, and events go on after it; without `snapshot`
-    the OUT_OF_RANGE error is raised. Other errors are raised as they come.
+    Cuts, silence, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause, and so is a
+    limit that refuses it once something has been followed. When events before a snapshot are gone, the tree is read
+    again and given to `snapshot`, and events go on after it; without `snapshot` the OUT_OF_RANGE error is raised. Other
+    errors are raised as they come.
     """
-    backoff = backoff or Backoff()
-    last = after_seq
+    events = _followed(client, session_id, after_seq, snapshot, backoff or Backoff(), begun=False)
+    async with aclosing(events):
+        async for event in events:
+            yield event
+
+
+async def _followed(
+    client: Client,
+    session_id: str,
+    last: int,
+    snapshot: Callable[[SessionView], None] | None,
+    backoff: Backoff,
+    *,
+    begun: bool,
+) -> AsyncGenerator[ChatEvent, None]:
     while True:
+        delay = 0.0
         try:
             async with aclosing(_watch(client, session_id, last)) as events:
                 async for event in events:
+                    begun = True
                     last = event.seq or last
                     if event.seq or event.HasField("heartbeat"):
                         backoff.progress()
                     yield event
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.OUT_OF_RANGE and snapshot is not None:
-                view = await client.load(session_id)
-                last = view.seq
-                snapshot(view)
-            elif not is_cut(error) or backoff.exhausted:
+                view = await _reloaded(client, session_id, backoff)
+                if view is not None:
+                    last = view.seq
+                    snapshot(view)
+            elif not _is_resumable(error, begun) or backoff.exhausted:
                 raise
+            else:
+                delay = retry_after_s(error)
         except Gap:
             if backoff.exhausted:
                 raise
-        await backoff.pause()
+        await backoff.pause(delay)
+
+
+async def _reloaded(client: Client, session_id: str, backoff: Backoff) -> SessionView | None:
+    """The session as it stands; None when reading it was cut: then the next Watch asks for it again."""
+    try:
+        return await client.load(session_id)
+    except grpc.aio.AioRpcError as error:
+        if not is_cut(error) or backoff.exhausted:
+            raise
+    return None
+
+
+def _is_resumable(error: grpc.aio.AioRpcError, begun: bool) -> bool:
+    """Whether another try may bring more; a limit is an answer where nothing had begun."""
+    return is_cut(error) or (begun and is_limit(error))
 
 
 async def run_turn(
@@ -70,23 +105,30 @@ async def run_turn(
     sent.CopyFrom(request)
     sent.request_id = sent.request_id or str(uuid.uuid4())
     turn = _Turn(after_seq, sent.request_id)
+    asked = False
     while not turn.turn_id and not turn.waits:
+        delay = 0.0
         try:
             async with aclosing(_chat(client, sent, turn)) as events:
                 async for event in events:
                     yield event
                     if turn.ended_by(event):
                         return
-            if turn.over or not (turn.turn_id or turn.waits):
-                return  # the stream ended by itself: there is nothing to wait for
+            if turn.over:
+                return
+            if backoff.exhausted:
+                raise cut("the stream ended before its first event")
         except grpc.aio.AioRpcError as error:
-            if not is_cut(error) or backoff.exhausted:
+            if not _is_resumable(error, asked) or backoff.exhausted:
                 raise
+            delay = retry_after_s(error)
         except Gap:
             if backoff.exhausted:
                 raise
-        await backoff.pause()
-    async with aclosing(follow(client, turn.session_id, turn.last, backoff=backoff)) as events:
+        asked = True
+        await backoff.pause(delay)
+    rest = _followed(client, turn.session_id, turn.last, None, backoff, begun=True)
+    async with aclosing(rest) as events:
         async for event in events:
             turn.note(event)
             yield event
@@ -140,23 +182,20 @@ class _Turn:
 
 async def _chat(client: Client, request: ChatRequest, turn: _Turn) -> AsyncGenerator[ChatEvent, None]:
     """One Chat call's events that are new to the turn. Raises Gap when one is missing."""
-    call = client.chat.Chat(request)
-    try:
-        async for response in call:
+    async with aclosing(responses(client.chat.Chat(request))) as received:
+        async for response in received:
             for event in response.events:
                 turn.note(event)
                 if _is_next(event, turn.last):
                     turn.last = event.seq or turn.last
                     yield event
-    finally:
-        call.cancel()
 
 
 async def _watch(client: Client, session_id: str, last: int) -> AsyncGenerator[ChatEvent, None]:
     """One Watch. Raises Gap when an event is missing, by its seq or by a heartbeat's word."""
-    call = client.chat.Watch(WatchRequest(targets=[WatchTarget(session_id=session_id, after_seq=last)]))
-    try:
-        async for response in call:
+    request = WatchRequest(targets=[WatchTarget(session_id=session_id, after_seq=last)])
+    async with aclosing(responses(client.chat.Watch(request))) as received:
+        async for response in received:
             for event in response.events:
                 if event.session_id not in ("", session_id):
                     continue
@@ -165,8 +204,6 @@ async def _watch(client: Client, session_id: str, last: int) -> AsyncGenerator[C
                 if _is_next(event, last):
                     last = event.seq or last
                     yield event
-    finally:
-        call.cancel()
 
 
 def _is_next(event: ChatEvent, last: int) -> bool:

@@ -8,7 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import grpc
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 
+_LONGEST_DELAY_S = 60.0
 _DETAILS_KEY = "grpc-status-details-bin"
 _AGAIN = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.CANCELLED})
 _OF_THE_ROAD = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
@@ -36,11 +39,11 @@ class Backoff:
         """Something arrived: the next pause is short again."""
         self._attempts = 0
 
-    async def pause(self) -> None:
-        """Wait before the next try."""
+    async def pause(self, at_least_s: float = 0.0) -> None:
+        """Wait before the next try, and `at_least_s` longer where the suite asked for that."""
         longest = min(self.longest_s, self.first_s * 2 ** min(self._attempts, 16))
         self._attempts += 1
-        await self.sleep(longest * self.jitter())
+        await self.sleep(at_least_s + longest * self.jitter())
 
 
 def is_cut(error: grpc.aio.AioRpcError) -> bool:
@@ -48,3 +51,19 @@ def is_cut(error: grpc.aio.AioRpcError) -> bool:
     if error.code() in _AGAIN:
         return True
     return error.code() in _OF_THE_ROAD and not any(key == _DETAILS_KEY for key, _ in error.trailing_metadata() or ())
+
+
+def is_limit(error: grpc.aio.AioRpcError) -> bool:
+    """Whether a limit refused a call that may be made again after `retry_after_s`."""
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and retry_after_s(error) > 0
+
+
+def retry_after_s(error: grpc.aio.AioRpcError) -> float:
+    """The delay that the suite asks for before another try; 0 where it asks for none, a minute at most."""
+    retry = RetryInfo()
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS_KEY and isinstance(value, bytes):
+            details = Status.FromString(value).details
+            found = any(detail.Unpack(retry) for detail in details)
+            return min(_LONGEST_DELAY_S, retry.retry_delay.ToNanoseconds() / 1e9) if found else 0.0
+    return 0.0
