@@ -2,6 +2,7 @@ package netaclaw.client;
 
 import io.grpc.CallCredentials;
 import io.grpc.Context;
+import io.grpc.Contexts;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.Status;
@@ -111,11 +112,15 @@ public final class Client implements AutoCloseable {
   /**
    * Gives a session's events after a seq until the taker answers false: each durable one once, in order.
    *
-   * <p>Cuts, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause. Other errors are
-   * thrown: OUT_OF_RANGE means that the tree has to be loaded again.
+   * <p>Cuts, silence, slow-reader ends and gaps are followed by another Watch from the last seq, after a pause, and so is
+   * a limit that refuses it once something has been followed. Other errors are thrown: OUT_OF_RANGE means that the tree
+   * has to be loaded again, CANCELLED that the caller's context was cancelled.
    */
   public void follow(String sessionId, long afterSeq, Predicate<ChatEvent> taker) throws InterruptedException {
-    Position position = new Position(afterSeq, sessionId, (event, last) -> {});
+    follow(sessionId, new Position(afterSeq, sessionId, (event, last) -> {}), taker);
+  }
+
+  private void follow(String sessionId, Position position, Predicate<ChatEvent> taker) throws InterruptedException {
     Pause pause = new Pause();
     while (true) {
       WatchTarget target = WatchTarget.newBuilder().setSessionId(sessionId).setAfterSeq(position.last).build();
@@ -125,7 +130,7 @@ public final class Client implements AutoCloseable {
             if (event.getSeq() != 0 || event.hasHeartbeat()) pause.reset();
             return taker.test(event);
           };
-      if (pump(stub -> stub.watch(request), WatchResponse::getEventsList, position, noting)) return;
+      if (pump(stub -> stub.watch(request), WatchResponse::getEventsList, position, pause, noting)) return;
       pause.take();
     }
   }
@@ -151,16 +156,19 @@ public final class Client implements AutoCloseable {
         };
     Pause pause = new Pause();
     while (!turn.isAccepted()) {
-      boolean taken = pump(stub -> stub.chat(sent), ChatResponse::getEventsList, position, untilItsEnd);
+      boolean taken = pump(stub -> stub.chat(sent), ChatResponse::getEventsList, position, pause, untilItsEnd);
       if (taken || turn.isOver()) return;
+      position.begun = true; // the request may have arrived
       pause.take();
     }
+    Position rest = new Position(position.last, turn.sessionId, (event, last) -> {});
+    rest.begun = true;
     Predicate<ChatEvent> noting =
         event -> {
           turn.note(event, position.last);
           return untilItsEnd.test(event);
         };
-    follow(turn.sessionId, position.last, noting);
+    follow(turn.sessionId, rest, noting);
   }
 
   /** One stream to its end; true when the taker wants no more, false when it is to be opened again. */
@@ -168,7 +176,9 @@ public final class Client implements AutoCloseable {
       Function<ChatServiceGrpc.ChatServiceBlockingStub, Iterator<T>> open,
       Function<T, List<ChatEvent>> events,
       Position position,
+      Pause pause,
       Predicate<ChatEvent> taker) {
+    if (channel.isShutdown()) throw Status.CANCELLED.withDescription("the client is closed").asRuntimeException();
     Context.CancellableContext context = Context.current().withCancellation();
     Watchdog watchdog = new Watchdog(context);
     Context before = context.attach();
@@ -185,8 +195,11 @@ public final class Client implements AutoCloseable {
     } catch (Gap gap) {
       return false;
     } catch (StatusRuntimeException error) {
-      if (isCut(error)) return false;
-      throw error;
+      if (before.isCancelled()) throw Contexts.statusFromCancelled(before).asRuntimeException();
+      boolean again = isCut(error) || (position.begun && Pause.isLimit(error));
+      if (channel.isShutdown() || !again) throw error;
+      pause.atLeast(error);
+      return false;
     } finally {
       context.detach(before);
       watchdog.stop();
@@ -200,13 +213,10 @@ public final class Client implements AutoCloseable {
     return switch (code) {
       case UNAVAILABLE, ABORTED, CANCELLED -> true;
       // What a cut can look like behind a proxy; from a service itself these carry details.
-      case INTERNAL, UNKNOWN -> error.getTrailers() == null || !error.getTrailers().containsKey(DETAILS);
+      case INTERNAL, UNKNOWN -> error.getTrailers() == null || !error.getTrailers().containsKey(Pause.DETAILS);
       default -> false;
     };
   }
-
-  private static final Metadata.Key<byte[]> DETAILS =
-      Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
   private <S extends AbstractStub<S>> S shown(S stub) {
     return credentials == null ? stub : stub.withCallCredentials(credentials);
@@ -215,6 +225,7 @@ public final class Client implements AutoCloseable {
   /** How far a reader has come, in one session or in whichever its stream names. */
   private static final class Position {
     long last;
+    boolean begun; // something came, or may have been begun: a limit asks for patience then
     private final String only;
     private final ObjLongConsumer<ChatEvent> note;
 
@@ -227,27 +238,13 @@ public final class Client implements AutoCloseable {
     /** Whether an event is to be taken: live ones always, durable ones in their turn. It is noted in any case. */
     boolean isNew(ChatEvent event) {
       if (!only.isEmpty() && !event.getSessionId().isEmpty() && !event.getSessionId().equals(only)) return false;
+      begun = true;
       note.accept(event, last);
       if (event.hasHeartbeat() && event.getHeartbeat().getSeq() > last) throw new Gap(last, event.getHeartbeat().getSeq());
       if (event.getSeq() > last + 1) throw new Gap(last, event.getSeq());
       if (event.getSeq() != 0 && event.getSeq() <= last) return false;
       last = Math.max(last, event.getSeq());
       return true;
-    }
-  }
-
-  /** Exponential pauses with full jitter. */
-  private static final class Pause {
-    private int tries;
-
-    void reset() {
-      tries = 0;
-    }
-
-    void take() throws InterruptedException {
-      long longest = Math.min(5_000, 100L << Math.min(tries, 16));
-      tries++;
-      Thread.sleep((long) (Math.random() * longest));
     }
   }
 
