@@ -83,6 +83,6 @@ def preflight(origin: bytes) -> list[Header]:
 
 def _name_of(url: str) -> str:
     try:
-        return urlsplit(url).hostname or ""
+        return (urlsplit(url).hostname or "").removesuffix(".")  # a name that is written out in full is the same name
     except ValueError:
         return ""

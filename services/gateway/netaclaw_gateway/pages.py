@@ -44,6 +44,8 @@ _ALWAYS: tuple[Header, ...] = (
 )
 _ROUTE = re.compile(r"(?:/[\w~-]+)*/?")
 """A path that the page's own router may know."""
+_GZIP = re.compile(rb"(?:^|,)\s*(?:x-)?gzip\s*(?:,|$|;\s*q=(?!0(?:\.0*)?\s*(?:,|$)))", re.IGNORECASE)
+"""An Accept-Encoding that takes gzip, and does not refuse it with a weight of 0."""
 _FOREVER = b"public, max-age=31536000, immutable"
 _ASK_AGAIN = b"no-cache"
 _COMPRESSIBLE = (".css", ".html", ".js", ".json", ".svg", ".txt")
@@ -81,9 +83,9 @@ class Pages:
         if file is None:
             word = b"not found" if self.built else b"the page is not built: run `make web` and restart the gateway"
             await _answer(send, 404, [*_ALWAYS, (b"content-type", b"text/plain; charset=utf-8")], word)
-        elif file.etag in [tag.strip() for tag in headers.get(b"if-none-match", b"").split(b",")]:
+        elif _has(headers.get(b"if-none-match", b""), file.etag):
             await _answer(send, 304, [*file.headers, (b"etag", file.etag)], b"")
-        elif file.packed is not None and b"gzip" in headers.get(b"accept-encoding", b""):
+        elif file.packed is not None and _GZIP.search(headers.get(b"accept-encoding", b"")):
             packed = [*file.headers, (b"etag", file.etag), (b"content-encoding", b"gzip")]
             await _answer(send, 200, packed, file.packed)
         else:
@@ -94,6 +96,12 @@ class Pages:
         if file is not None or path.startswith("/assets/") or not _ROUTE.fullmatch(path):
             return file
         return self._files.get("/index.html")
+
+
+def _has(sent: bytes, etag: bytes) -> bool:
+    """Whether an If-None-Match names a file, weakly as it may: proxies that compress weaken tags."""
+    tags = [tag.strip().removeprefix(b"W/") for tag in sent.split(b",")]
+    return etag in tags or tags == [b"*"]
 
 
 def _read(directory: Path) -> dict[str, _File]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 
@@ -10,7 +11,7 @@ import pytest
 
 from netaclaw_gateway import web_server
 from netaclaw_gateway.grpcweb import bridge
-from tests.conformance.wire import BINARY, Connection, frame, request
+from tests.conformance.wire import BINARY, Connection, ask, frame, request
 from tests.integration.gateway.conftest import Rig
 
 PING = "/netaclaw.chat.v1.ChatService/Ping"
@@ -41,6 +42,25 @@ async def test_health_of_the_whole_names_what_does_not_serve(rig: Rig) -> None:
         return found.status, json.loads(found.body)
 
     assert await answer() == (503, {"orchestrator": False, "store": False})  # the rig's services know no health
+
+
+async def test_health_is_told_to_those_who_ask_for_headers_alone(rig: Rig) -> None:
+    connection = await Connection.open(rig.web)
+    connection.writer.write(b"HEAD /healthz HTTP/1.1\r\nhost: 10.0.0.1\r\nconnection: close\r\n\r\n")
+    head, _, body = (await connection.reader.read()).partition(b"\r\n\r\n")
+    assert (head.split(b" ", 2)[1], body) == (b"503", b"")
+    await connection.close()
+
+
+@pytest.mark.parametrize("kind", ["Application/gRPC-Web-Text", "application/grpc-web-TEXT+proto"])
+async def test_a_content_type_counts_in_any_case(rig: Rig, kind: str) -> None:
+    async def pong(_request: bytes, _context: object) -> bytes:
+        return b"pong"
+
+    rig.orchestrator.unaries[PING] = pong
+    said = {"host": rig.web, "content-type": kind, "accept": kind}
+    found = await ask(rig.web, request(PING, [base64.b64encode(frame(b"ping"))], said))
+    assert (found.code, found.header("content-type")) == (0, "application/grpc-web-text+proto")
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST ", b"POST / HTTP/1.1\r\nhost: x\r\nx-a: "])

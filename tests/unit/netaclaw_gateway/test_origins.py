@@ -62,4 +62,5 @@ def test_a_public_gateway_serves_its_own_pages_and_those_that_are_listed() -> No
 def test_names_can_be_listed() -> None:
     policy = OriginPolicy(local=False, hosts=["Chat.example"])
     assert not refused(policy, host="chat.example:443")
+    assert not refused(policy, host="Chat.Example.")
     assert refused(policy, host="other.example")

@@ -95,6 +95,18 @@ async def test_what_the_browser_has_is_not_sent_again(pages: Pages) -> None:
     assert (await get(pages, "/", if_none_match='"other"')).status == 200
 
 
+async def test_a_tag_that_a_proxy_weakened_is_still_known(pages: Pages) -> None:
+    tag = (await get(pages, "/")).headers["etag"]
+    for sent in (f"W/{tag}", f'"other", W/{tag}', "*"):
+        assert (await get(pages, "/", if_none_match=sent)).status == 304
+
+
+async def test_text_is_not_compressed_for_those_who_refuse_it(pages: Pages) -> None:
+    for sent in ("gzip;q=0", "br, gzip; q=0.0", "identity"):
+        answer = await get(pages, "/", accept_encoding=sent)
+        assert (answer.headers.get("content-encoding"), answer.body) == (None, INDEX.encode())
+
+
 async def test_text_is_compressed_for_those_who_can_read_it(pages: Pages) -> None:
     answer = await get(pages, "/", accept_encoding="gzip, br")
     assert answer.headers["content-encoding"] == "gzip"

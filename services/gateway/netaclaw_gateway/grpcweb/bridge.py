@@ -70,7 +70,7 @@ class WebBridge:
         method: str = scope["method"]
         origin = headers.get(b"origin")
         refusal = self._origins.refusal(method, headers)
-        if scope["path"] == health.PATH and method == "GET":  # for load balancers, which call by address
+        if scope["path"] == health.PATH and method in ("GET", "HEAD"):  # for load balancers, which call by address
             status, report = (503, b"{}\n") if self._draining else await self._health.answer()
             await _answer(send, status, report.decode().strip(), [(b"cache-control", b"no-store")])
         elif refusal is not None:
@@ -89,7 +89,7 @@ class WebBridge:
             await self._serve(scope, headers, receive, send)
 
     async def _serve(self, scope: Any, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
-        text = headers[b"content-type"].startswith(_TEXT)
+        text = headers[b"content-type"].lstrip().lower().startswith(_TEXT)
         reply = Reply(send, shared_with(headers.get(b"origin")), text=_wants_text(headers, otherwise=text))
         started = time.monotonic()
         method: str = scope["path"]
@@ -216,7 +216,7 @@ def _is_call(content_type: bytes) -> bool:
 
 def _wants_text(headers: dict[bytes, bytes], *, otherwise: bool) -> bool:
     """The answer's mode is the one that is accepted; where none is named, the request's own."""
-    accepted = headers.get(b"accept", b"")
+    accepted = headers.get(b"accept", b"").lower()
     return accepted.startswith(_TEXT) if accepted.startswith(_BINARY) else otherwise
 
 
