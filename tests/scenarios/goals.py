@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.fakes.openai_server import Call, Item, Reply, Text, Tokens
@@ -80,7 +81,7 @@ class Goals:
         if reply.status != 200 or reply.raw_body:
             return reply
         self.whole += 1
-        return Reply([*reply.items, CALL_TOKENS], reply.finish_reason, reply.status, reply.error, reply.headers)
+        return replace(reply, items=[*reply.items, CALL_TOKENS])
 
 
 def tasks(*goals: str, **fields: object) -> str:

@@ -23,7 +23,7 @@ from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.launcher import ExecLauncher
 from netaclaw_runner.limits import Limits
-from tests.integration.runner.rig import HeldLauncher, Rig, alive, program, runner
+from tests.integration.runner.rig import GatedLauncher, Rig, alive, program, runner
 from tests.processes import gone
 
 FILE_TOOLS = ["list_files", "read_file", "search_files", "write_file"]
@@ -180,20 +180,20 @@ async def test_cancelling_a_running_call_kills_and_replaces_a_host_that_does_not
 
 
 async def test_a_call_that_is_stopped_while_its_worker_is_being_started_never_runs(tmp_path: Path) -> None:
-    launcher = HeldLauncher()
-    launcher.let.set()
+    launcher = GatedLauncher()
+    launcher.opened.set()
     async with runner(tmp_path, launcher=launcher) as rig, _host(rig) as (host, first):
         os.kill(first, signal.SIGKILL)
         await gone(first)
         launcher.asked.clear()
-        launcher.let.clear()
+        launcher.opened.clear()
         await host.send("1", "write_file", path="out.txt", content="x")
         await launcher.asked.wait()
         await host.send("2", "list_files")
         await host.cancel("1")
         await host.cancel("2")
         queued = (await host.next()).result
-        launcher.let.set()
+        launcher.opened.set()
         starting = (await host.next()).result
         after = await host.call("3", "list_files")
 
