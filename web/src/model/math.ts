@@ -33,6 +33,7 @@ export function withMath(markdown: InstanceType<typeof Parser>): void {
     const [open, close] = pair;
     const lines: string[] = [];
     for (let line = startLine; line < endLine; line++) {
+      if (line > startLine && (state.sCount[line] ?? 0) < state.blkIndent) return false; // of the next item, or none's
       const words = (line === startLine ? first.slice(open.length) : lineOf(line)).trimEnd();
       if (words.trim().length === 0 && line > startLine) return false; // a blank line ends a paragraph, and this one
       if (words.endsWith(close)) {
@@ -62,11 +63,22 @@ export function withMath(markdown: InstanceType<typeof Parser>): void {
   };
 }
 
+/** From where on a text has no more of an end, so that each beginning does not look for its own. */
+let looked = { text: "", none: new Map<string, number>() };
+
+function endAfter(text: string, close: string, from: number): number {
+  if (looked.text !== text) looked = { text, none: new Map() };
+  if (from >= (looked.none.get(close) ?? Infinity)) return -1;
+  const to = text.indexOf(close, from);
+  if (to < 0) looked.none.set(close, from);
+  return to;
+}
+
 function inlineAt(text: string, at: number, most: number): { tex: string; end: number; kind: string } | undefined {
   for (const [open, close, kind] of PAIRS) {
     if (!text.startsWith(open, at)) continue;
     const from = at + open.length;
-    const to = text.indexOf(close, from);
+    const to = endAfter(text, close, from);
     if (to < 0 || to + close.length > most) return undefined;
     const tex = text.slice(from, to);
     if (!tex.trim()) return undefined;
