@@ -230,6 +230,7 @@ export const en = {
     CLARIFY_CLOSED: "This question is no longer open.",
     TASK_NOT_FOUND: "This subagent does not exist any more.",
     STALE_ETAG: "Somebody changed it meanwhile. It was read again.",
+    PAGE_OUTDATED: "The suite was upgraded while this page was open. Load the page again.",
     UNAVAILABLE: "The suite cannot be reached.",
     dismiss: "Dismiss",
   },

@@ -231,6 +231,7 @@ export const zh: typeof en = {
     CLARIFY_CLOSED: "此问题已关闭。",
     TASK_NOT_FOUND: "此子智能体已不存在。",
     STALE_ETAG: "期间已被他人修改，现已重新读取。",
+    PAGE_OUTDATED: "服务已升级，此页面版本较旧。请重新加载页面。",
     UNAVAILABLE: "无法连接到服务。",
     dismiss: "关闭提示",
   },
