@@ -47,3 +47,10 @@ def add_usage(total: Usage, more: Usage) -> None:
     for name in _FIELDS:
         if more_of_it := getattr(more, name):
             setattr(total, name, getattr(total, name) + more_of_it)
+
+
+def take_usage(total: Usage, part: Usage) -> None:
+    """Take `part`, which was added before, out of `total`."""
+    for name in _FIELDS:
+        if of_it := getattr(part, name):
+            setattr(total, name, getattr(total, name) - of_it)

@@ -47,6 +47,11 @@ class Side:
         """Where this side's orchestrator is reached."""
         return self._settings["NETACLAW_ORCHESTRATOR_ADDRESS"]
 
+    @property
+    def runner(self) -> str:
+        """Where the pair's runner is reached."""
+        return self._settings["NETACLAW_RUNNER_ADDRESS"]
+
     def client(self) -> Client:
         """A client of this side's gateway."""
         return self.suite.client()

@@ -14,10 +14,12 @@ from netaclaw.error.v1.reason_pb2 import Reason
 from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnResponse, ClaimDueRequest
 from netaclaw_chassis.errors import NetaclawError
+from netaclaw_orchestrator import journal
 from netaclaw_orchestrator.tree_reader import TreeReader
-from netaclaw_store import journal_service
+from netaclaw_store import journal_service, leases
 from netaclaw_store.begin_turn import begin_turn
 from netaclaw_store.leases import Leases
+from netaclaw_store.queries import SQL
 from tests.scenarios.followers import followers
 from tests.scenarios.suites import OpenSuite
 
@@ -96,9 +98,9 @@ async def test_a_claim_whose_answer_is_lost_loses_no_turn(
 ) -> None:
     claim_due, lost = Leases.claim_due, 0
 
-    async def unheard(leases: Leases, request: ClaimDueRequest) -> Any:
+    async def unheard(store: Leases, request: ClaimDueRequest) -> Any:
         nonlocal lost
-        response = await claim_due(leases, request)
+        response = await claim_due(store, request)
         if response[0].turns and not lost:
             lost += 1
             raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
@@ -114,6 +116,35 @@ async def test_a_claim_whose_answer_is_lost_loses_no_turn(
     assert lost == 1
     assert done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
     assert "4 files" in done.final_content
+
+
+async def test_a_turn_that_its_beginner_never_hears_of_is_looked_for_until_it_is_found(
+    open_suite: OpenSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is away for so long that the message is given up; then the instance is alive, and knows of nothing."""
+    soon = SQL["unheard_turns"].replace("'1 minute'", "'2 seconds'")
+    assert soon != SQL["unheard_turns"]
+    unanswered: list[str] = []
+
+    async def never_answered(database: Any, request: Any) -> BeginTurnResponse:
+        response = await begin_turn(database, request)
+        if not unanswered:
+            unanswered.append(request.turn_id)
+            raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the answer to the commit was lost")
+        return response
+
+    monkeypatch.setattr(leases, "SQL", {**SQL, "unheard_turns": soon})
+    monkeypatch.setattr(journal, "RETRY_DELAYS_S", ())  # it is given up at once
+    settings = {"NETACLAW_LEASE_SECONDS": "1", "NETACLAW_LOG_LEVEL": "ERROR"}
+    async with open_suite("in_process", **settings) as suite, suite.client() as client:
+        session_id = await suite.new_session(client)
+        monkeypatch.setattr(journal_service, "begin_turn", never_answered)
+        async with followers(session_id, suite) as (follower,):
+            call = client.chat.ExecuteChat(ExecuteChatRequest(session_id=session_id, content="count the files"))
+            await asyncio.wait([asyncio.ensure_future(call)])
+            await follower.until_kind("done")
+        [page] = await suite.tree(client, session_id)
+    assert "4 files" in page.entries[-1].assistant.parts[-1].text.text
 
 
 async def test_a_message_that_meets_a_late_heartbeat_waits_for_it(open_suite: OpenSuite, postgres_url: str) -> None:

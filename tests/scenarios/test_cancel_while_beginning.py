@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pytest
 
 from netaclaw.chat.v1.chat_service_pb2 import CancelTurnRequest, ChatRequest, ExecuteChatRequest
 from netaclaw.chat.v1.event_pb2 import TurnOutcome
-from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState
+from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, ToolCallState
 from netaclaw.session.v1.session_service_pb2 import GetUsageRequest
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
@@ -23,6 +24,7 @@ from netaclaw_store import journal_service
 from netaclaw_store.append import append
 from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import FakeOpenAI, Reply, Text, Wait
+from tests.scenarios.goals import Goals
 from tests.scenarios.pairs import OpenPair
 from tests.scenarios.reading import chat, of_kind, until
 from tests.scenarios.suites import OpenSuite, RunningSuite
@@ -229,6 +231,41 @@ async def test_a_stop_catches_a_turn_while_it_is_taken_over(
     assert said == {begun[0].turn_id}
     assert answer.state == EntryState.ENTRY_STATE_CANCELLED
     assert (turn["state"], turn["outcome"], turn["takeovers"]) == ("ended", CANCELLED, 1)
+
+
+async def test_a_call_that_is_stopped_before_its_start_is_committed_never_began(
+    open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_server.rule = Goals({})
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(database: Any, request: Any, parts: Any) -> Any:
+        if any(write.event.event.HasField("tool_call_started") for write in request.writes):
+            begun.set()
+            await go_on.wait()
+        return await append(database, request, parts)
+
+    monkeypatch.setattr(journal_service, "append", slow)
+    async with (
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        suite.client() as client,
+    ):
+        session_id = await suite.new_session(client)
+        content = json.dumps({"call": "write_file", "path": "new.txt", "content": "new"})
+        sending = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content=content)), "done"))
+        async with asyncio.timeout(10):
+            await begun.wait()
+        stopping = asyncio.ensure_future(client.chat.CancelTurn(CancelTurnRequest(session_id=session_id)))
+        await asyncio.wait([stopping], timeout=0.2)
+        go_on.set()
+        await stopping
+        events = await sending
+        (answer,) = await answers(client, suite, session_id)
+        assert not (suite.workspace / "new.txt").exists()
+    (call,) = [part.tool_call for part in answer.assistant.parts if part.HasField("tool_call")]
+    assert call.state == ToolCallState.TOOL_CALL_STATE_CANCELLED
+    assert call.result.content == "never began: the turn was stopped"
+    assert len(of_kind(events, "tool_call_completed")) == 1
 
 
 async def test_a_stop_while_a_batch_is_begun_ends_its_tasks(

@@ -25,6 +25,7 @@ from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import EntryWrite, EventWrite, Write
 from netaclaw_agent.usage import add_usage
 from netaclaw_orchestrator.large_content import at_rest, inline_results, set_aside
+from netaclaw_orchestrator.unrun import NEVER_BEGAN
 
 
 class AnchorEntry:
@@ -111,7 +112,7 @@ class AnchorEntry:
         for part in self.entry.assistant.parts:
             if part.tool_call.state == ToolCallState.TOOL_CALL_STATE_PENDING:
                 part.tool_call.state = ToolCallState.TOOL_CALL_STATE_CANCELLED
-                part.tool_call.result.CopyFrom(ToolResult(content="never began: the turn was stopped", is_error=True))
+                part.tool_call.result.CopyFrom(ToolResult(content=NEVER_BEGAN, is_error=True))
 
     def as_compaction(self, body: CompactionBody) -> Entry:
         """The entry as the compaction that takes its place; the answer needs another one behind it."""

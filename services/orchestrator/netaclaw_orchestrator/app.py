@@ -101,7 +101,7 @@ async def open_app(settings: Settings, models: ModelCatalogue) -> AsyncIterator[
         compactions = Compactions(
             journal, reads, models, sessions=sessions, commands=commands, summaries=summaries, side_work=side_work
         )
-        turns = ChatTurns(instance_id, journal, sessions, watcher, contents)
+        turns = ChatTurns(instance_id, sessions, watcher, contents)
         limits = Limits(settings.streams_per_owner, settings.turns_per_owner, settings.key_check_s)
         admission = await stack.enter_async_context(Admission(IdentityServiceStub(internal), sessions, limits))
         chat = ChatServicer(

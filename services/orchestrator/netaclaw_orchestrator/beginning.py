@@ -11,6 +11,7 @@ import grpc
 
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnRequest, BeginTurnResponse
 from netaclaw_chassis import calls
+from netaclaw_chassis.errors import NetaclawError
 from netaclaw_orchestrator.journal import translated, while_away
 
 if TYPE_CHECKING:  # the stubs' async faces exist for types only
@@ -87,12 +88,14 @@ class Beginnings:
         return caught
 
 
-def ask_to_begin(journal: JournalServiceAsyncStub, request: BeginTurnRequest) -> asyncio.Task[BeginTurnResponse]:
+def ask_to_begin(
+    journal: JournalServiceAsyncStub, request: BeginTurnRequest, on_unheard: Callable[[], None]
+) -> asyncio.Task[BeginTurnResponse]:
     """The request is on its way when this returns; the task ends with the store's answer, or a NetaclawError.
 
     A store that stays away, or that waits for a heartbeat of this instance, is asked again for a while, with the same
     ids: a turn that an earlier try has begun is answered as JOINED, and left to whoever claims it. Do not cancel the
-    task: shield it.
+    task: shield it. `on_unheard` is told when the store has stayed away: it may have begun the turn all the same.
     """
 
     def ask() -> grpc.aio.UnaryUnaryCall[BeginTurnRequest, BeginTurnResponse]:
@@ -104,7 +107,15 @@ def ask_to_begin(journal: JournalServiceAsyncStub, request: BeginTurnRequest) ->
         with translated():
             return await (under_way.pop() if under_way else ask())
 
-    return asyncio.create_task(while_away(attempt))
+    async def asked() -> BeginTurnResponse:
+        try:
+            return await while_away(attempt)
+        except NetaclawError as error:
+            if error.code is grpc.StatusCode.UNAVAILABLE:
+                on_unheard()
+            raise
+
+    return asyncio.create_task(asked())
 
 
 def begin_request(make: Callable[[], str], **fields: object) -> BeginTurnRequest:

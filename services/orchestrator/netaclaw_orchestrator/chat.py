@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 from netaclaw.chat.v1.chat_service_pb2 import ChatRequest, ExecuteChatRequest, ExecuteChatResponse, WhenBusy
 from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
@@ -14,7 +13,7 @@ from netaclaw.session.v1.entry_pb2 import Entry
 from netaclaw.store.v1.journal_service_pb2 import BeginTurnOutcome, BeginTurnRequest, BeginTurnResponse
 from netaclaw_chassis.errors import NetaclawError
 from netaclaw_chassis.ids import new_id
-from netaclaw_orchestrator.beginning import Beginning, ask_to_begin, begin_request
+from netaclaw_orchestrator.beginning import Beginning, begin_request
 from netaclaw_orchestrator.large_content import Contents
 from netaclaw_orchestrator.prelude import EarlyCall
 from netaclaw_orchestrator.publisher import Subscription
@@ -23,9 +22,6 @@ from netaclaw_orchestrator.turn import Turn
 from netaclaw_orchestrator.validation import check_chat
 from netaclaw_orchestrator.waiting import Waiting
 from netaclaw_orchestrator.watch import Watcher, heartbeat
-
-if TYPE_CHECKING:  # the stubs' async faces exist for types only
-    from netaclaw.store.v1.journal_service_pb2_grpc import JournalServiceAsyncStub
 
 MAX_FINAL_BYTES = 512 * 1024
 
@@ -36,13 +32,11 @@ class ChatTurns:
     def __init__(
         self,
         instance_id: str,
-        journal: JournalServiceAsyncStub,
         sessions: Sessions,
         watcher: Watcher,
         contents: Contents,
     ) -> None:
         self._instance_id = instance_id
-        self._journal = journal
         self._sessions = sessions
         self._watcher = watcher
         self._contents = contents
@@ -108,7 +102,7 @@ class ChatTurns:
         meanwhile: Callable[[], Awaitable[None]],
     ) -> tuple[BeginTurnResponse, EarlyCall | None]:
         """The store's answer, and the model call that was made meanwhile; dropped when no turn begins."""
-        asked = ask_to_begin(self._journal, begin)
+        asked = self._sessions.ask_to_begin(begin)
         early = answer = None
         try:
             await asyncio.sleep(0)  # the request leaves in this step, before the model's is made: it takes the longest

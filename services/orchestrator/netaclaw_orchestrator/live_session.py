@@ -97,6 +97,8 @@ class LiveSession:
         """The session as the last turn began."""
         self.waiting: dict[str, Waiting] = {}
         """Messages that wait in the store's queue, by request id, in order."""
+        self._begun_by = ""
+        """Request id of the message that began the turn, where it has one."""
         self.more_wait = False
         """Whether others may wait there that came to an owner before."""
 
@@ -106,6 +108,7 @@ class LiveSession:
 
     async def begin(self, begun: BeginTurnResponse, request: BeginTurnRequest, early: EarlyCall | None) -> Turn:
         """Build and start the turn that the store has begun."""
+        self._begun_by = begun.request_id
         path = await self._path(begun, request)
         user, placeholder = _made_entries(begun, request)
         context = self._context(begun.session, begun.turn_id, begun.agent, begun.presets)
@@ -116,6 +119,8 @@ class LiveSession:
             context = replace(context, lost_usage=Usage(model_calls=1))
         self.turn = Turn(context, [*path, user], AnchorEntry(placeholder))
         self.turn.start()
+        if request.from_queue:  # what still waits there to interrupt came behind it
+            self._interrupt_again()
         return self.turn
 
     async def take_over(self, claimed: ClaimedTurn, reads: TreeReader) -> Turn:
@@ -131,6 +136,9 @@ class LiveSession:
         )
         asked = await self._questions_of(claimed.turn_id) if calls else []
         context = self._context(claimed.session, claimed.turn_id, claimed.agent, claimed.presets, batches, asked=asked)
+        delegated = await self._services.delegations.spent(self.owner_id, self.session_id, claimed.turn_id)
+        drafts = await reads.drafts(self.owner_id, self.session_id, claimed.session.seq)
+        context = replace(context, delegated=delegated, shown=_draft_parts(drafts, anchor))
         turn = Turn(context, path, anchor)
         self.turn = turn
         self.waiting = {each.request_id: _waiting(each) for each in claimed.queued}
@@ -138,18 +146,26 @@ class LiveSession:
             if waiting.when_busy == WhenBusy.WHEN_BUSY_STEER:
                 turn.steer(waiting)
         if claimed.takeovers > MAX_TAKEOVERS:
-            drafts = await reads.drafts(self.owner_id, self.session_id, claimed.session.seq)
-            await turn.interrupt(_draft_parts(drafts, anchor))
+            await turn.interrupt()
         else:
             committed = None
             if anchor is not None and anchor.streaming:
                 anchor.begin_again()  # committed before its call, so that an owner after this one counts it, too
                 committed = self.writer.post(*anchor.writes())
             turn.start(committed)
+            self._interrupt_again()
         return turn
+
+    def _interrupt_again(self) -> None:
+        """A message that waits has come to interrupt what runs now."""
+        interrupting = (waiting.when_busy == WhenBusy.WHEN_BUSY_INTERRUPT for waiting in self.waiting.values())
+        if self.turn is not None and any(interrupting):
+            self.turn.interrupt_soon()
 
     def enqueue(self, waiting: Waiting) -> None:
         """A message that the store has queued: steers or interrupts the running turn, or waits for its end."""
+        if waiting.request_id == self._begun_by:  # it was taken before its client's call had come so far
+            return
         self.waiting[waiting.request_id] = waiting
         if self.turn is None or not self.busy:
             return
@@ -262,13 +278,16 @@ class LiveSession:
         return [*self.path, *added] if continues else added
 
 
-async def give_back_lease(services: Services, session_id: str, generation: int) -> None:
-    """Let others have the session at once, unless the lease is lost already. A store that is away is not waited for."""
+async def give_back_lease(services: Services, session_id: str, generation: int) -> bool:
+    """Let others have the session at once, unless the lease is lost already. A store that is away is not waited for;
+    False when it was."""
     release = ReleaseSessionRequest(instance_id=services.instance_id, session_id=session_id, generation=generation)
     try:
         await services.journal.ReleaseSession(release, timeout=2.0)
     except grpc.aio.AioRpcError as error:
         log.info("lease not given back", extra={"session_id": session_id, "status": error.code().name})
+        return error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    return True
 
 
 def _made_entries(begun: BeginTurnResponse, request: BeginTurnRequest) -> tuple[Entry, Entry]:

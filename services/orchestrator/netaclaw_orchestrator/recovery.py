@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
 log = logging.getLogger(__name__)
 
 CLAIMS = 10
+UNHEARD_S = 90.0
+"""So long turns are looked for that this instance may have without knowing: longer than the minute for which the store
+takes a turn that has just been begun to be on its way."""
 
 
 class Recovery(Background):
@@ -41,6 +44,8 @@ class Recovery(Background):
         self._interval_s = interval_s
         self._failed = False
         """Whether the last claim was not answered: the store may have made it all the same."""
+        self._looks_until = 0.0
+        """When to look no more for turns that this instance was not told of."""
 
     async def _run(self) -> None:
         while True:
@@ -52,10 +57,14 @@ class Recovery(Background):
 
     async def _claim(self) -> None:
         request = ClaimDueRequest(instance_id=self._instance_id, limit=CLAIMS)
-        if self._failed or self._sessions.unheard:
+        now = asyncio.get_running_loop().time()
+        if self._failed or self._sessions.unheard.is_set():
+            self._looks_until = now + UNHEARD_S
+        if now < self._looks_until:
             request.held.turn_ids.extend(self._sessions.running_turn_ids())
             request.held.SetInParent()
-        self._failed, self._sessions.unheard = True, False
+        self._failed = True
+        self._sessions.unheard.clear()
         claimed = await self._journal.ClaimDue(request)
         self._failed = False
         for turn in claimed.turns:
@@ -66,7 +75,7 @@ class Recovery(Background):
             except Exception as error:  # it was claimed: unless it is given back, nobody ever looks at it again
                 reason = error.reason_name if isinstance(error, NetaclawError) else type(error).__name__
                 log.warning("a turn could not be taken over", extra={**extra, "reason": reason})
-                await self._sessions.leave(turn.session.session_id, turn.generation)
+                self._sessions.leave(turn.session.session_id, turn.generation)
         for waiting in claimed.waiting:
             try:
                 await self._sessions.begin_next(waiting.owner_id, waiting.session_id)

@@ -60,8 +60,8 @@ class Sessions:
         self.trees = TreeLocks()
         self._closing = False
         self.beginnings = Beginnings()
-        self.unheard = False
-        """Whether turns may be leased to this instance that it does not know of."""
+        self.unheard = asyncio.Event()
+        """Set when turns may be leased to this instance that it does not know of."""
 
     def get(self, session_id: str, owner_id: str) -> LiveSession | None:
         """The owned session, if it is the owner's."""
@@ -164,6 +164,10 @@ class Sessions:
         call = prelude.call(messages, level, request.session_id)
         return EarlyCall(prelude, model, call, [entry.entry_id for entry in path], level)
 
+    def ask_to_begin(self, request: BeginTurnRequest) -> asyncio.Task[BeginTurnResponse]:
+        """As the function: a turn that the store may have begun without an answer is looked for afterwards."""
+        return ask_to_begin(self._services.journal, request, self.unheard.set)
+
     async def begin(
         self,
         owner_id: str,
@@ -185,7 +189,7 @@ class Sessions:
             live.publisher.durable(begun.events)
             turn = await live.begin(begun, request, early)
         except BaseException:
-            self._spawn(self.leave(session_id, begun.generation))
+            self.leave(session_id, begun.generation)
             raise
         self._follow(live, turn, beginning)
         return turn, subscription
@@ -206,21 +210,31 @@ class Sessions:
             turn = await live.take_over(claimed, reads)
             self._follow(live, turn, beginning)
 
-    async def leave(self, session_id: str, generation: int) -> None:
-        """Leave a turn that could not be gone on with here to whoever claims it next.
+    def leave(self, session_id: str, generation: int) -> None:
+        """Leave a turn that could not be gone on with here to whoever claims it next, once the store can be told."""
+        self._spawn(self._leave(session_id, generation))
 
-        Should the store be away, `unheard` has it looked for.
-        """
-        self.unheard = True
-        await give_back_lease(self._services, session_id, generation)
+    async def _leave(self, session_id: str, generation: int) -> None:
+        self.unheard.set()
+        live = self._live.get(session_id)
+        if live is not None and live.writer.generation == generation:
+            self._live.pop(session_id)
+            self._publishers.pop(session_id, None)
+            live.publisher.close()  # whoever still reads would wait for ever
+            await live.close()
+        while not await give_back_lease(self._services, session_id, generation):
+            if self._closing:
+                return
+            await asyncio.sleep(QUEUE_RETRY_S)  # the pause between two tries
 
     async def enqueue(self, owner_id: str, begun: BeginTurnResponse, waiting: Waiting, beginning: Beginning) -> None:
         """A message that the store has queued behind the running turn of an owned session."""
         session_id = begun.session.session_id
         beginning.over()
-        if self.get(session_id, owner_id) is None:  # the turn may be known to the store alone, as yet
-            await self.beginnings.settled(owner_id, session_id)
         live = self.get(session_id, owner_id)
+        if live is None or not live.busy:  # the turn may be known to the store alone, as yet
+            await self.beginnings.settled(owner_id, session_id)
+            live = self.get(session_id, owner_id)
         if live is None:
             return  # its owner has just died: whoever takes the turn over finds the message in the queue
         live.publisher.durable(begun.events)
@@ -304,11 +318,8 @@ class Sessions:
         live.path = turn.path
         if self._live.get(live.session_id) is not live or self._closing:
             return
-        if turn.lost:  # another owner has the session
-            self._live.pop(live.session_id)
-            self._publishers.pop(live.session_id, None)
-            live.publisher.close()  # whoever still reads would wait for ever
-            await live.close()
+        if turn.lost:  # another owner has the session, or is to have it
+            self.leave(live.session_id, live.writer.generation)
             return
         if live.waiting or live.more_wait:
             await self._begin_waiting(live)
@@ -340,7 +351,7 @@ class Sessions:
             from_queue=True,
         )
         with self.beginnings.of(owner_id, session_id, request.turn_id) as beginning:
-            begun = await ask_to_begin(self._services.journal, request)
+            begun = await self.ask_to_begin(request)
             known = self._live.get(session_id)
             if known is not None:
                 known.waiting.pop(begun.request_id, None)

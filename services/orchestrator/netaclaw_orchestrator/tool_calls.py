@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,13 +19,14 @@ from netaclaw.session.v1.entry_pb2 import ClarifyState, Entry, ToolCallPart, Too
 from netaclaw.session.v1.subagent_pb2 import SubagentTask
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.tool.v1.tool_pb2 import ToolApproval, ToolEffect, ToolManifest, ToolRuntimeRoute
+from netaclaw_agent.model import ModelError
 from netaclaw_agent.policy import resolve, run_call
 from netaclaw_agent.tool import Handler, ToolBox, ToolError
 from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_agent.tools.clarify import CLARIFY, parse_clarify
 from netaclaw_agent.tools.delegation import READ_RESULT, parse_delegation, parse_read
 from netaclaw_agent.tools.todo import TODO_WRITE, describe_todos, parse_todos
-from netaclaw_agent.usage import add_usage
+from netaclaw_agent.usage import add_usage, take_usage
 from netaclaw_orchestrator.anchor import AnchorEntry
 from netaclaw_orchestrator.delegation.batch import Batch, give_up
 from netaclaw_orchestrator.delegation.batch_journal import BatchScope
@@ -37,15 +39,9 @@ from netaclaw_orchestrator.large_content import at_rest
 from netaclaw_orchestrator.prelude import DELEGATE_TOOLS, runs_here
 from netaclaw_orchestrator.questions import Asker
 from netaclaw_orchestrator.turn_context import TurnContext
+from netaclaw_orchestrator.unrun import NEVER_ALLOWED, NEVER_BEGAN, UNRUN
 
 _BEGUN = (ToolCallState.TOOL_CALL_STATE_WAITING, ToolCallState.TOOL_CALL_STATE_RUNNING)
-_NEVER_ALLOWED = "never began: it waited for a person's approval when the turn was stopped"
-_UNRUN = {
-    ToolCallState.TOOL_CALL_STATE_CANCELLED: "stopped while running; it may have had effect",
-    ToolCallState.TOOL_CALL_STATE_IN_DOUBT: "its process died while it ran: whether it took effect is not known; "
-    "look before you do it again",
-}
-"""What the model reads of calls that were not run to their end."""
 
 
 class ToolCalls:
@@ -57,6 +53,8 @@ class ToolCalls:
         self._on_spent = on_spent
         self._parent = context.prelude.parent
         self._batches: list[Batch] = []
+        self._spent_before = Usage()
+        self._spent_before.CopyFrom(context.delegated)
         self._limits = TurnLimits(
             max_concurrent=self._parent.config.max_concurrent, max_per_turn=self._parent.settings.max_per_turn
         )
@@ -77,8 +75,9 @@ class ToolCalls:
 
     @property
     def usage(self) -> Usage:
-        """Sum over the delegations so far."""
+        """Sum over the delegations so far, those of earlier owners included."""
         total = Usage()
+        total.CopyFrom(self._spent_before)
         for batch in self._batches:
             add_usage(total, batch.usage)
         return total
@@ -160,17 +159,15 @@ class ToolCalls:
         if part.HasField("result"):
             return call
         self.count += 1
-        if part.state == ToolCallState.TOOL_CALL_STATE_RUNNING:
-            if self._may_repeat_an_effect(part):
-                return await self._end_unrun(anchor, part, ToolCallState.TOOL_CALL_STATE_IN_DOUBT)
-        elif part.state == ToolCallState.TOOL_CALL_STATE_WAITING or await self._must_ask(part):
-            refused = await self._ask(anchor, part)
-            if refused is not None:
-                return refused
-        else:
-            started = self._started(anchor, part, ToolCallState.TOOL_CALL_STATE_RUNNING)
-            if call.tool_name not in DELEGATE_TOOLS:
-                await started
+        try:
+            unrun = await self._begin(anchor, part)
+        except asyncio.CancelledError:
+            part = anchor.call(call.call_id)
+            if part.state in _BEGUN and not part.HasField("result"):
+                await self._end_with(anchor, part, ToolCallState.TOOL_CALL_STATE_CANCELLED, NEVER_BEGAN)
+            raise
+        if unrun is not None:
+            return unrun
         try:
             ended = await run_call(self.box, anchor.call(call.call_id))
         except asyncio.CancelledError:
@@ -178,6 +175,19 @@ class ToolCalls:
             raise
         await self._completed(anchor, ended)
         return ended
+
+    async def _begin(self, anchor: AnchorEntry, part: ToolCallPart) -> ToolCallPart | None:
+        """Have the call's start committed, once it may run. The ended call when it is not to run."""
+        if part.state == ToolCallState.TOOL_CALL_STATE_RUNNING:
+            if self._may_repeat_an_effect(part):
+                return await self._end_unrun(anchor, part, ToolCallState.TOOL_CALL_STATE_IN_DOUBT)
+        elif part.state == ToolCallState.TOOL_CALL_STATE_WAITING or await self._must_ask(part):
+            return await self._ask(anchor, part)
+        else:
+            started = self._started(anchor, part, ToolCallState.TOOL_CALL_STATE_RUNNING)
+            if part.tool_name not in DELEGATE_TOOLS:
+                await started
+        return None
 
     async def _must_ask(self, part: ToolCallPart) -> bool:
         """Whether a person must agree to the call, and has not done so for the whole session."""
@@ -206,20 +216,30 @@ class ToolCalls:
         await self._context.writer.append(*anchor.writes())
         return None
 
-    async def interrupt(self, anchor: AnchorEntry) -> None:
-        """End what a dead owner left running, without running anything again."""
+    async def interrupt(self, anchor: AnchorEntry, *, stop: bool = False) -> None:
+        """End what a dead owner left running, without running anything again. `stop`: children that are held still are
+        stopped, and gone when this returns; otherwise they are left to the end of their runner's patience."""
         for part in anchor.entry.assistant.parts:
             call = part.tool_call
             if call.state not in _BEGUN or call.HasField("result"):
                 continue
             left_behind = self._context.batches.get(call.call_id)
             if left_behind is not None:
-                scope = self._scope(anchor, left_behind)
-                await give_up(scope, call.call_id, left_behind, "the turn was interrupted")
+                await self._end_left_behind(anchor, call, left_behind, stop=stop)
             running = call.state == ToolCallState.TOOL_CALL_STATE_RUNNING
             doubt = running and self._may_repeat_an_effect(call)
             state = ToolCallState.TOOL_CALL_STATE_IN_DOUBT if doubt else ToolCallState.TOOL_CALL_STATE_CANCELLED
             await self._end_unrun(anchor, call, state)
+
+    async def _end_left_behind(
+        self, anchor: AnchorEntry, call: ToolCallPart, left_behind: LeftBehind, *, stop: bool
+    ) -> None:
+        if stop:
+            with contextlib.suppress(ModelError):  # none of the catalogue any more: given up as others are
+                with contextlib.suppress(ToolError):  # it was given up then
+                    await (await self._batch(anchor, call)).stop("the turn was cancelled")
+                return
+        await give_up(self._scope(anchor, left_behind), call.call_id, left_behind, "the turn was interrupted")
 
     def _may_repeat_an_effect(self, part: ToolCallPart) -> bool:
         if part.tool_name in DELEGATE_TOOLS:
@@ -242,7 +262,7 @@ class ToolCalls:
         return self._context.writer.post(*anchor.writes(quiet=True), anchor.event_write(tool_call_started=started))
 
     async def _end_unrun(self, anchor: AnchorEntry, part: ToolCallPart, state: ToolCallState) -> ToolCallPart:
-        words = _UNRUN[state] if part.HasField("start_time") else _NEVER_ALLOWED
+        words = UNRUN[state] if part.HasField("start_time") else NEVER_ALLOWED
         return await self._end_with(anchor, part, state, words)
 
     async def _end_refused(self, anchor: AnchorEntry, part: ToolCallPart, why: str) -> ToolCallPart:
@@ -336,6 +356,8 @@ class ToolCalls:
             report_bytes=self._report_bytes(anchor),
             left_behind=left_behind,
         )
+        if left_behind is not None:  # it counts its own from here on
+            take_usage(self._spent_before, batch.usage)
         self._batches.append(batch)
         return batch
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 from netaclaw.chat.v1.event_pb2 import ChatEvent, Done, Error, ReceiptState, ThinkingDone, TokenUpdate, TurnOutcome
-from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, Part, ToolCallPart, UserBody
+from netaclaw.session.v1.entry_pb2 import Entry, EntryKind, EntryState, Message, ToolCallPart, UserBody
 from netaclaw.session.v1.subagent_pb2 import SubagentTask, SubagentTaskState
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw.store.v1.journal_service_pb2 import (
@@ -320,8 +320,6 @@ class Turn:
         except Exception:
             log.exception("turn failed", extra={"turn_id": self.turn_id})
             await self._break_off(EntryState.ENTRY_STATE_FAILED)
-            if self._anchor is not None:
-                await self._tools.interrupt(self._anchor)
             await self._end_failed("INTERNAL", "internal error", retryable=True)
         else:
             await self._finish(end)
@@ -332,7 +330,9 @@ class Turn:
             await early.drop()
         if self._anchor is not None:
             self._anchor.spent(CUT_CALL if early is not None else Usage())
-            self._anchor.break_off(state, self._answer.partial_parts() if self._answer is not None else [])
+            shown = list(self._context.shown) if self._fresh else []
+            self._anchor.break_off(state, self._answer.partial_parts() if self._answer is not None else shown)
+            await self._tools.interrupt(self._anchor, stop=state == EntryState.ENTRY_STATE_CANCELLED)
 
     async def _finish(self, end: LoopEnd) -> None:
         if end.state == SubagentTaskState.SUBAGENT_TASK_STATE_FAILED:
@@ -344,11 +344,9 @@ class Turn:
                 self._anchor.entry.assistant.error = end.error
             await self._end_turn(TurnOutcome.TURN_OUTCOME_COMPLETED, self._done(TurnOutcome.TURN_OUTCOME_COMPLETED))
 
-    async def interrupt(self, parts: Sequence[Part]) -> None:
+    async def interrupt(self) -> None:
         """End a turn that was taken over too often: partial text kept, nothing run again."""
-        if self._anchor is not None:
-            self._anchor.break_off(EntryState.ENTRY_STATE_INTERRUPTED, list(parts))
-            await self._tools.interrupt(self._anchor)
+        await self._break_off(EntryState.ENTRY_STATE_INTERRUPTED)
         await self._end_turn(TurnOutcome.TURN_OUTCOME_INTERRUPTED, self._done(TurnOutcome.TURN_OUTCOME_INTERRUPTED))
         self.ended.set()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from netaclaw.agent.v1.agent_pb2 import Agent
-from netaclaw.session.v1.entry_pb2 import Session
+from netaclaw.session.v1.entry_pb2 import Part, Session
 from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.context import ContextBuilder
 from netaclaw_agent.models.catalogue import ModelCatalogue
@@ -48,6 +48,10 @@ class TurnContext:
     """The first model call, where it was begun ahead of the turn."""
     lost_usage: Usage = field(default_factory=Usage)
     """What a call that was begun ahead and dropped has cost."""
+    delegated: Usage = field(default_factory=Usage)
+    """What the turn's delegations had cost under earlier owners, those in `batches` included."""
+    shown: Sequence[Part] = ()
+    """What a dead owner had shown of the answer that it was writing."""
     on_taken: Callable[[str], object] = lambda request_id: None
     """Told the request id of a waiting message that has entered the turn."""
     batches: Mapping[str, LeftBehind] = field(default_factory=dict)

@@ -94,6 +94,12 @@ class Batch:
         await self._finish()
         return ToolResult(content=report_text(self._tasks, self._report_bytes))
 
+    async def stop(self, reason: str) -> None:
+        """Instead of `run`: end a batch that a dead owner left, its runs as far as they are held. Nothing is begun."""
+        for child in self._children.values():
+            await child.cancel(reason)
+        await self.run()
+
     def child(self, task_id: str) -> Child | None:
         """The child of a task of this batch."""
         return self._children.get(task_id)
@@ -107,7 +113,7 @@ class Batch:
         if child is None:
             return None
         await child.cancel("cancelled by a person")
-        if not child.started:
+        if child.never_began:
             self._end(child, child.outcome())
         await child.gone.wait()
         return None if self._journal.lost else child.task

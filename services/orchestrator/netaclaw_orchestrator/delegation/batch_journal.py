@@ -36,7 +36,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
     SubagentTaskWrite,
     Write,
 )
-from netaclaw_agent.usage import add_usage
+from netaclaw_agent.usage import add_usage, take_usage
 from netaclaw_chassis.ids import new_id
 from netaclaw_orchestrator.delegation.budget import BatchBudget
 from netaclaw_orchestrator.delegation.fitting import check_begin, fit_end
@@ -56,7 +56,6 @@ _COUNTED = {
     for state in SubagentTaskState.values()
     if state
 }
-_USAGE_FIELDS = tuple(field.name for field in Usage.DESCRIPTOR.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +236,7 @@ class BatchJournal:
                 if each:
                     setattr(self.counts, _COUNTED[each], getattr(self.counts, _COUNTED[each]) + by)
         if task.usage != spent:
-            for name in _USAGE_FIELDS:
-                setattr(self.usage, name, getattr(self.usage, name) - getattr(spent, name))
+            take_usage(self.usage, spent)
             add_usage(self.usage, task.usage)
             spent = Usage()
             spent.CopyFrom(task.usage)

@@ -84,6 +84,8 @@ class Child:
         self._feed: RunFeed | None = None
         self._ended: RunEnded | None = None
         self._left_behind = False
+        self._stop_reason = ""
+        """Why a run of a dead owner's is to be ended as soon as it is found."""
         self._untold = 0
         self._fresh: list[ProcessEvent | None] = []
         """What is to be reported and not posted yet, in order; None for a change that is no step."""
@@ -111,6 +113,11 @@ class Child:
     def started(self) -> bool:
         """Whether it has left the queue."""
         return self._feed is not None
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it was ended in the queue: no run of it is to be waited for."""
+        return self._feed is None and self._ended is not None
 
     def recover(self, steps: Sequence[ProcessEvent]) -> None:
         """Take over from a dead owner, given all steps of the task that it had committed."""
@@ -142,9 +149,11 @@ class Child:
         return self.outcome()
 
     async def cancel(self, reason: str) -> None:
-        """Ask the runner to end it; a task that is still queued never starts."""
+        """Ask the runner to end it, once a dead owner's run is found; a task that is still queued never starts."""
         if self._feed is None:
-            if self._ended is None:
+            if self._left_behind and self.task.state == SubagentTaskState.SUBAGENT_TASK_STATE_RUNNING:
+                self._stop_reason = reason
+            elif self._ended is None:
                 self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, reason)
             return
         await self._command(RunCommand(cancel=Cancel(reason=reason)))
@@ -185,9 +194,11 @@ class Child:
         """
         target = AttachTarget(generation=self._scope.writer.generation)
         feed = self._runs.attach(self.task.task_id, target)
-        if self._steps.effect_in_flight:
-            await feed.tell(RunCommand(cancel=Cancel(reason="its owner died")))
+        if self._steps.effect_in_flight or self._stop_reason:
+            await feed.tell(RunCommand(cancel=Cancel(reason=self._stop_reason or "its owner died")))
         held = await self._follow(feed)
+        if self._stop_reason and self._ended is None:
+            self._ended = ended_early(SubagentTaskState.SUBAGENT_TASK_STATE_CANCELLED, self._stop_reason)
         if self._steps.effect_in_flight or (not held and self._steps.effect_begun):
             words = "its owner died after it had begun a call that may have had effect"
             partial = self._ended.partial_text or self._ended.final_output if self._ended is not None else ""

@@ -11,10 +11,12 @@ from netaclaw.session.v1.entry_pb2 import Message, ToolCallState, ToolResult
 from netaclaw.session.v1.session_service_pb2 import (
     GetSubagentResultRequest,
     GetSubagentResultResponse,
+    GetUsageRequest,
     ListProcessEventsRequest,
     ListSubagentEntriesRequest,
 )
 from netaclaw.session.v1.subagent_pb2 import ProcessEvent, SubagentTask
+from netaclaw.session.v1.usage_pb2 import Usage
 from netaclaw_agent.loop import calls_of
 from netaclaw_agent.tool import ToolError
 from netaclaw_agent.tools.delegation import ReadRange
@@ -92,6 +94,12 @@ class DelegationReader:
             if not page.next_page_token:
                 return [*before, *messages]
             request.page_token = page.next_page_token
+
+    async def spent(self, owner_id: str, session_id: str, turn_id: str) -> Usage:
+        """What all subagents of a turn have spent."""
+        request = GetUsageRequest(session_id=session_id, turn_id=turn_id)
+        with translated():
+            return (await self._sessions.GetUsage(request, metadata=calls.outgoing(owner_id))).subagents
 
     async def steps(self, owner_id: str, session_id: str, batch_entry_id: str) -> list[ProcessEvent]:
         """All process events of a batch, in order."""
