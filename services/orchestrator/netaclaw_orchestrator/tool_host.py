@@ -27,7 +27,8 @@ if TYPE_CHECKING:  # the stubs' async faces exist for types only
 
 PROTOCOL_VERSION = 1
 CALL_TIMEOUT_S = 660.0
-"""Above the host's own limit: a tool of the main agent that takes longer is stopped, and the model reads why."""
+"""Above the host's own limit for one call; they run one after the other, so it counts from the last answer. A call that
+gets none for so long is stopped, and the model reads why."""
 
 _TRIES = 3
 _IN_DOUBT = "the connection to the tool host was lost while this ran; it may have had effect"
@@ -114,6 +115,8 @@ class _Stream:
         self._writing = asyncio.Lock()
         self._started = False
         self._ended = False
+        self._answered_at = 0.0
+        """When the last result came, in the event loop's time."""
         self._reader = asyncio.create_task(self._read())
 
     @property
@@ -145,8 +148,7 @@ class _Stream:
         try:
             with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
                 await self._write(HostToolsRequest(call=request))
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                return await result
+            return await self._answer(result)
         except TimeoutError:
             await self._cancel(part.call_id)
             return ToolResult(content=f"stopped after {CALL_TIMEOUT_S:.0f} s; it may have had effect", is_error=True)
@@ -156,6 +158,16 @@ class _Stream:
         finally:
             self._results.pop(part.call_id, None)
             self._shown.pop(part.call_id, None)
+
+    async def _answer(self, result: asyncio.Future[ToolResult]) -> ToolResult:
+        """Raises TimeoutError when nothing at all is answered for too long."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (left := max(began, self._answered_at) + CALL_TIMEOUT_S - loop.time()) > 0:
+            await asyncio.wait([result], timeout=left)
+            if result.done():
+                return result.result()
+        raise TimeoutError
 
     async def close(self) -> None:
         """End it."""
@@ -188,6 +200,7 @@ class _Stream:
                 shown(response.output.text)
         elif kind == "result":
             line = response.result
+            self._answered_at = asyncio.get_running_loop().time()
             waiting = self._results.get(line.call_id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(ToolResult(content=line.content, is_error=line.is_error))

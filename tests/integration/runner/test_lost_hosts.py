@@ -17,8 +17,10 @@ from netaclaw_agent.policy import Scene, main_policy
 from netaclaw_agent.subagent_config import SubagentSettings
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
+from netaclaw_orchestrator import tool_host as orchestrators_end
 from netaclaw_orchestrator.tool_host import ToolHost
 from netaclaw_runner import tool_host as runners_end
+from netaclaw_runner.limits import Limits
 from tests.integration.runner.rig import Rig, program, runner
 
 SLOW = """
@@ -26,6 +28,14 @@ start()
 call = receive()
 send("tool_output", callId=call["callId"], text="half of it")
 hang()
+"""
+
+STEADY = """
+start()
+while True:
+    call = receive()
+    pause(0.4)
+    send("tool_result", callId=call["callId"], content="done")
 """
 
 
@@ -47,6 +57,32 @@ async def test_a_call_whose_runner_goes_while_it_runs_may_have_had_effect(tmp_pa
         await began.wait()
     result = await running
     await host.close()
+
+    assert result.is_error
+    assert "may have had effect" in result.content
+
+
+async def test_a_call_may_wait_for_those_before_it_however_long_they_take_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orchestrators_end, "CALL_TIMEOUT_S", 1.0)
+    async with runner(tmp_path, launcher=program(STEADY)) as rig:
+        host = _host(rig)
+        calls = [host.run(_write(str(n)), lambda _: None) for n in range(4)]
+        results = await asyncio.gather(*calls)
+        await host.close()
+
+    assert [result.content for result in results] == ["done"] * 4
+
+
+async def test_a_call_that_its_host_never_answers_is_stopped_and_may_have_had_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orchestrators_end, "CALL_TIMEOUT_S", 0.3)
+    async with runner(tmp_path, launcher=program(SLOW), limits=Limits(cancel_s=0.05, term_s=0.1)) as rig:
+        host = _host(rig)
+        result = await host.run(_write(), lambda _: None)
+        await host.close()
 
     assert result.is_error
     assert "may have had effect" in result.content
