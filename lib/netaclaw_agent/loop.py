@@ -45,8 +45,11 @@ class LoopEnd:
 class LoopPort(Protocol):
     """What the loop needs from its surroundings."""
 
-    async def call_model(self, transcript: Sequence[Message]) -> Message:
-        """Make one model call and return the finished message. Exceptions end the loop and pass through."""
+    async def call_model(self, transcript: list[Message]) -> Message:
+        """Make one model call and return the finished message. Exceptions end the loop and pass through.
+
+        The port may shorten the transcript in place before, and put words of its own behind it.
+        """
         ...
 
     async def run_tools(self, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
@@ -91,12 +94,13 @@ async def run_loop(
 ) -> LoopEnd:
     """Run until the model answers without calls or a limit is reached.
 
-    A steering message that arrives while the last answer is made brings another model call. With `resume`, an assistant
-    message behind the transcript whose calls have not all ended, the loop goes on with those calls.
+    A steering message that arrives while the last answer is made brings another model call, unless the limits allow
+    none: then it is left where it is. With `resume`, an assistant message behind the transcript whose calls have not
+    all ended, the loop goes on with those calls.
 
-    A port may shorten the transcript in place while it calls the model. `transcript` grows in place: steering messages,
-    assistant messages, and the results inside their call parts. Input messages are never changed. Complete calls
-    decide, not the label: a reply with calls goes on whatever its finish reason, except LENGTH and CONTENT_FILTER.
+    `transcript` grows in place: steering messages, assistant messages, and the results inside their call parts. Input
+    messages are never changed. Complete calls decide, not the label: a reply with calls goes on whatever its finish
+    reason, except LENGTH and CONTENT_FILTER.
     """
     tool_calls = rounds = tokens = 0
     kept = ""
@@ -107,8 +111,6 @@ async def run_loop(
         tool_calls = len(ended)
     steering = await port.take_steering()
     while True:
-        if limits.max_rounds and rounds >= limits.max_rounds:
-            return _stopped(f"stopped after {rounds} model calls", kept, tool_calls, message)
         transcript.extend(user_message(text) for text in steering)
         message = await port.call_model(transcript)
         transcript.append(message)
@@ -116,9 +118,10 @@ async def run_loop(
         tokens += message.usage.input_tokens + message.usage.output_tokens
         text = text_of(message)
         kept = text if text.strip() else kept
+        spent = _spent(limits, rounds, tokens)
         end = _answer(message, text, kept, tool_calls)
         if end is not None:
-            steering = await port.take_steering()
+            steering = [] if spent else await port.take_steering()
             if not steering:
                 return end
             continue
@@ -129,6 +132,8 @@ async def run_loop(
             return _stopped(f"stopped after {tokens} tokens", kept, tool_calls, message)
         transcript[-1] = with_results(message, await port.run_tools(calls))
         tool_calls += len(calls)
+        if spent:
+            return _stopped(spent, kept, tool_calls, message)
         steering = await port.take_steering()
 
 
@@ -141,6 +146,15 @@ def with_results(message: Message, ended: Sequence[ToolCallPart]) -> Message:
         if part.WhichOneof("part") == "tool_call" and part.tool_call.call_id in by_id:
             part.tool_call.CopyFrom(by_id[part.tool_call.call_id])
     return answered
+
+
+def _spent(limits: LoopLimits, rounds: int, tokens: int) -> str:
+    """Why no further model call may follow; empty where one may."""
+    if limits.max_rounds and rounds >= limits.max_rounds:
+        return f"stopped after {rounds} model calls"
+    if limits.max_tokens and tokens >= limits.max_tokens:
+        return f"stopped after {tokens} tokens"
+    return ""
 
 
 def _answer(message: Message, text: str, kept: str, tool_calls: int) -> LoopEnd | None:

@@ -202,6 +202,20 @@ async def test_a_spent_budget_ends_the_task_as_partial(tmp_path: Path, budget: p
     assert len(model.calls) == 2
 
 
+@pytest.mark.parametrize(
+    "budget", [pb.TaskBudget(max_tokens=10), pb.TaskBudget(max_tokens=16), pb.TaskBudget(max_tool_rounds=2)]
+)
+async def test_an_answer_near_or_beyond_the_end_of_its_budget_is_whole_and_brings_no_further_call(
+    tmp_path: Path, budget: pb.TaskBudget
+) -> None:
+    """The warning that the end is near comes with it."""
+    model = ScriptModel("done")
+    async with runner(tmp_path, model) as rig:
+        ended = (await rig.run(task_envelope(budget=budget))).ended
+
+    assert (ended.state, ended.final_output, len(model.calls)) == (COMPLETED, "done", 1)
+
+
 async def test_the_child_is_warned_before_its_last_model_call(tmp_path: Path) -> None:
     model = ScriptModel([READ], "summed up")
     async with runner(tmp_path, model) as rig:

@@ -139,6 +139,19 @@ def test_steering_enters_before_the_next_model_call_in_order() -> None:
     assert port.seen[1][-2:] == ["look there", "and there"]
 
 
+@pytest.mark.parametrize("limits", [LoopLimits(max_rounds=1), LoopLimits(max_tokens=10)])
+def test_steering_that_no_model_call_can_follow_is_not_taken(limits: LoopLimits) -> None:
+    answered = FakePort([says("done", tokens=10)], steering=[[], ["too late"]])
+    assert run(answered, limits)[0].state == COMPLETED
+    assert answered.steering == [["too late"]]
+
+
+def test_steering_at_the_last_round_is_not_taken() -> None:
+    calling = FakePort([says("first", "1")], steering=[[], ["too late"]])
+    assert run(calling, LoopLimits(max_rounds=1))[0].state == PARTIAL
+    assert calling.steering == [["too late"]]
+
+
 def test_a_failing_model_ends_the_loop_with_its_own_error() -> None:
     with pytest.raises(ValueError, match="no model"):
         run(FakePort([ValueError("no model")]))

@@ -100,7 +100,7 @@ def test_steering_that_arrives_while_a_call_waits_enters_with_its_receipt(runner
     runner.say(pb.BudgetWarning(message="sum up"))
     drive(task.run_tools([_call(1)]))
 
-    assert drive(task.take_steering()) == ["look north", "sum up"]
+    assert drive(task.take_steering()) == ["look north"]
     lines = [json.loads(line) for line in runner.end.recv(65536).splitlines()]
     assert [line["type"] for line in lines] == ["proxy_tool_call", "steer_taken"]
     assert lines[1]["requestId"] == "s1"

@@ -13,7 +13,7 @@ from netaclaw.session.v1.entry_pb2 import Message, MessageRole, ToolCallPart, To
 from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw.tool.v1.tool_pb2 import ToolManifest, ToolRoute, ToolRuntimeRoute
-from netaclaw_agent.loop import LoopEnd, LoopLimits, drive, run_loop, text_of
+from netaclaw_agent.loop import LoopEnd, LoopLimits, drive, run_loop, text_of, user_message
 from netaclaw_agent.policy import run_call
 from netaclaw_agent.tool import Handler, ToolError
 from netaclaw_agent.tools.files import file_handlers
@@ -77,14 +77,18 @@ class WorkerTask:
         self._requests = 0
         self._tool_calls = 0
         self._steering: deque[tuple[str, str]] = deque()
+        self._warnings: list[str] = []
+        """They go with the next model call, and bring none: an answer that is whole stays the last."""
         self._local: dict[str, Handler] = {}
         if workspace is not None:
             self._local = file_handlers(workspace) | shell_handlers(workspace, offspring, self, channel.send)
         self._box = task_box(envelope, self._bind)
 
-    async def call_model(self, transcript: Sequence[Message]) -> Message:
+    async def call_model(self, transcript: list[Message]) -> Message:
         """Send what the runner has not yet, and wait for its answer."""
         self._requests += 1
+        transcript.extend(user_message(text) for text in self._warnings)
+        self._warnings.clear()
         fresh = transcript[self._synced :]
         self._channel.send(pb.ModelRequest(request_id=self._requests, keep=self._synced, messages=fresh))
         self._synced = len(transcript) + 1
@@ -183,7 +187,7 @@ class WorkerTask:
         if isinstance(message, pb.Steer):
             self._steering.append((message.request_id, message.content))
         elif isinstance(message, pb.BudgetWarning):
-            self._steering.append(("", message.message))
+            self._warnings.append(message.message)
         else:
             complain(f"a {type(message).__name__} that nobody waits for was ignored")
 
