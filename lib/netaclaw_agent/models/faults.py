@@ -24,6 +24,8 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _RETRYABLE_4XX = (408, 429)
+_NO_CREDIT = "insufficient_quota"
+"""Comes with the status of a busy provider, and no waiting helps."""
 
 
 class ProviderError(ModelError):
@@ -49,10 +51,11 @@ class ModelStalled(ModelError):
 
 def fault_of_status(status: int, error: object, retry_after_s: float | None = None) -> ProviderError:
     """The error for an HTTP answer other than 200. `error` is the body's error object, or None."""
-    text = f"the model provider answered HTTP {status}{_in_brackets(_facts(error))}"
+    facts = _facts(error)
+    text = f"the model provider answered HTTP {status}{_in_brackets(facts)}"
     if 400 <= status < 500 and (status == 413 or _is_overflow(error)):
         return _overflow(text)
-    if 300 <= status < 500 and status not in _RETRYABLE_4XX:
+    if 300 <= status < 500 and (status not in _RETRYABLE_4XX or _NO_CREDIT in facts):
         return ProviderError(text, reason="MODEL_REFUSED", retryable=False)
     return ProviderError(text, retry_after_s=retry_after_s)
 

@@ -241,6 +241,14 @@ async def test_http_errors_are_typed_and_echo_nothing(
     assert len(server.requests) == 1
 
 
+async def test_an_account_without_credit_is_no_busy_provider(server: FakeOpenAI, model: OpenAIModel) -> None:
+    """OpenAI gives both the same status."""
+    server.rule = lambda _: Reply(status=429, error={"type": "insufficient_quota", "code": "insufficient_quota"})
+    error = await failure(model)
+    assert (error.retryable, error.reason) == (False, "MODEL_REFUSED")
+    assert "insufficient_quota" in str(error)
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
