@@ -65,7 +65,9 @@ async def test_a_message_to_a_running_child_is_queued_and_then_taken(
         answered.append(await client.chat.SteerSubagent(steer))
         logged = of_kind(await suite.events(session_id), "steer_receipt")
 
-    assert [each.state for each in answered] == [QUEUED, QUEUED, QUEUED, TAKEN, TAKEN]
+    states = [each.state for each in answered]
+    assert states == sorted(states)  # a worker that has not asked its model yet takes the message at once
+    assert (states[0], states[-2:]) == (QUEUED, [TAKEN, TAKEN])
     receipts = [event.steer_receipt for event in logged]
     assert [(each.request_id, each.state) for each in receipts] == [("h", QUEUED), ("h", TAKEN)]
     assert [event.steer_receipt for event in of_kind(seen, "steer_receipt")] == receipts
@@ -92,10 +94,11 @@ async def test_messages_without_an_id_are_different_ones(open_suite: OpenSuite, 
         seen = await until(events, "done")
 
     receipts = [event.steer_receipt for event in of_kind(seen, "steer_receipt")]
-    assert [each.state for each in receipts] == [QUEUED, QUEUED, TAKEN, TAKEN]
+    assert sorted(each.state for each in receipts) == [QUEUED, QUEUED, TAKEN, TAKEN]
     assert len({each.request_id for each in receipts}) == 2
     heard = [[message["content"] for message in request.body["messages"]] for request in model_server.requests]
-    assert any(contents[-2:] == ["hurry", "hurry up"] for contents in heard)
+    said = [[content for content in contents if content in ("hurry", "hurry up")] for contents in heard]
+    assert max(said, key=len) == ["hurry", "hurry up"]
 
 
 async def test_a_message_that_a_child_did_not_live_to_read_is_missed(

