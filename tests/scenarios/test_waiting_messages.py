@@ -27,7 +27,6 @@ from netaclaw_client.comparison import equal
 from netaclaw_client.view import SessionView
 from netaclaw_orchestrator import journal, sessions
 from netaclaw_store import journal_service, queue
-from netaclaw_store.append import append
 from netaclaw_store.begin_turn import begin_turn
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.reading import chat, of_kind, until, watch
@@ -210,77 +209,6 @@ async def test_a_steering_message_that_the_store_could_not_take_back_is_answered
             (done,) = of_kind(await until(events, "done"), "done")
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert done.done.outcome == TurnOutcome.TURN_OUTCOME_COMPLETED
-
-
-async def test_an_interrupting_message_ends_the_running_turn_and_keeps_its_text(
-    open_suite: OpenSuite, model_server: FakeOpenAI
-) -> None:
-    gate = model_server.rule = Gate()
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        first = chat(client, ChatRequest(session_id=session_id, content="wait"))
-        seen = await until(first, "assistant_stream_delta")
-        request = ExecuteChatRequest(session_id=session_id, content="now this", when_busy=WhenBusy.WHEN_BUSY_INTERRUPT)
-        answering = asyncio.ensure_future(client.chat.ExecuteChat(request))
-        seen += await until(first, "done")
-        answer = await answering
-        tree = await suite.tree(client, session_id)
-    assert seen[-1].done.outcome == TurnOutcome.TURN_OUTCOME_CANCELLED
-    assert tree[0].entries[1].assistant.parts[0].text.text == "first"
-    assert (answer.outcome, answer.final_content) == (TurnOutcome.TURN_OUTCOME_COMPLETED, "you said now this")
-    assert not gate.open.is_set()
-
-
-@pytest.mark.parametrize("begun", [False, True])
-async def test_a_message_interrupts_also_the_turn_of_one_before_it_that_is_only_beginning(
-    *, begun: bool, open_suite: OpenSuite, model_server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model_server.rule = Gate()
-    reached, queued, go_on = (asyncio.Event() for _ in range(3))
-
-    async def hold() -> None:
-        reached.set()
-        async with asyncio.timeout(10):
-            await go_on.wait()
-
-    async def ending(database: Any, request: Any, parts: Any) -> Any:
-        if not begun and any(kind == "turn_end" for kind, _ in parts):
-            await hold()
-        return await append(database, request, parts)
-
-    async def beginning(database: Any, request: BeginTurnRequest) -> BeginTurnResponse:
-        response = await begin_turn(database, request)
-        if begun and request.from_queue:
-            await hold()
-        if request.content == "second":
-            queued.set()
-        return response
-
-    monkeypatch.setattr(journal_service, "append", ending)
-    monkeypatch.setattr(journal_service, "begin_turn", beginning)
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-
-        def send(content: str) -> Any:
-            busy = WhenBusy.WHEN_BUSY_INTERRUPT
-            return chat(client, ChatRequest(session_id=session_id, content=content, when_busy=busy))
-
-        await until(send("stay"), "assistant_stream_delta")
-        first = asyncio.create_task(until(send("wait"), "done"))
-        await reached.wait()
-        second = asyncio.create_task(until(send("second"), "done"))
-        await queued.wait()
-        go_on.set()
-        async with asyncio.timeout(10):
-            ends = [of_kind(await reading, "done")[-1].done.outcome for reading in (first, second)]
-        assert await user_texts(suite, client, session_id) == ["stay", "wait", "second"]
-    assert ends == [TurnOutcome.TURN_OUTCOME_CANCELLED, TurnOutcome.TURN_OUTCOME_COMPLETED]
 
 
 async def test_a_queued_message_can_be_taken_back_once(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:

@@ -37,9 +37,8 @@ from netaclaw_agent.tools.catalogue import KNOWN_TOOLS
 from netaclaw_chassis.channel import connect
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.app import open_app
-from netaclaw_runner.launcher import ExecLauncher, Launcher, LaunchError, WorkerHandle
+from netaclaw_runner.launcher import ExecLauncher, Launcher
 from netaclaw_runner.limits import Limits
-from netaclaw_runner.sandbox.options import LaunchOptions
 from netaclaw_runner.settings import RunnerSettings
 
 if TYPE_CHECKING:  # exists in the stubs alone
@@ -358,26 +357,6 @@ async def said(message: str) -> AsyncIterator[None]:
         await heard.wait()
     finally:
         logger.removeHandler(handler)
-
-
-class GatedLauncher(ExecLauncher):
-    """Launches our own worker when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = asyncio.Event()
-        self.opened = asyncio.Event()
-        self.broken = False
-        self.pids: list[int] = []
-
-    async def launch(self, workspace_fd: int | None, *, options: LaunchOptions | None = None) -> WorkerHandle:
-        self.asked.set()
-        await self.opened.wait()
-        if self.broken:
-            raise LaunchError("no worker today")
-        handle = await super().launch(workspace_fd, options=options)
-        self.pids.append(handle.pid)
-        return handle
 
 
 class _Listener(logging.Handler):

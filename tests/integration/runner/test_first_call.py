@@ -9,7 +9,8 @@ from netaclaw.subagent.v1 import envelope_pb2 as pb
 from netaclaw_agent.loop import text_of
 from netaclaw_agent.model import ModelError
 from netaclaw_runner.launcher import ExecLauncher
-from tests.integration.runner.rig import GatedLauncher, ScriptModel, program, runner
+from tests.integration.runner.launchers import GatedLauncher
+from tests.integration.runner.rig import ScriptModel, program, runner
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
 FAILED = SubagentTaskState.SUBAGENT_TASK_STATE_FAILED

@@ -19,16 +19,8 @@ from netaclaw.tool.v1.tool_pb2 import SandboxMode, ToolRoute
 from netaclaw_agent.loop import calls_of, text_of, user_message
 from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta
 from netaclaw_runner.launcher import ExecLauncher
-from tests.integration.runner.rig import (
-    GatedLauncher,
-    RunFollower,
-    ScriptModel,
-    alive,
-    answer,
-    runner,
-    said,
-    task_envelope,
-)
+from tests.integration.runner.launchers import GatedLauncher
+from tests.integration.runner.rig import RunFollower, ScriptModel, alive, answer, runner, said, task_envelope
 from tests.processes import gone
 
 COMPLETED = SubagentTaskState.SUBAGENT_TASK_STATE_COMPLETED
@@ -287,39 +279,6 @@ async def test_a_task_that_is_just_starting_is_caught_too(tmp_path: Path) -> Non
     assert (ended.state, ended.usage.model_calls) == (CANCELLED, 1)
     assert (len(model.calls), model.open) == (1, 0)
     assert [alive(pid) for pid in launcher.pids] == [False]
-
-
-async def test_steering_enters_before_the_next_model_call_with_a_receipt(tmp_path: Path) -> None:
-    model = ScriptModel([WRITE], "north it is")
-    async with runner(tmp_path, model) as rig:
-        run = await rig.start()
-        asked = (await run.until("proxy_tool_call")).proxy_tool_call
-        await run.tell(steer=pb.Steer(request_id="s1", content="look north"))
-        await run.tell(proxy_tool_result=pb.ProxyToolResult(call_id=asked.call_id, content="ok"))
-        receipt = (await run.until("steer_taken")).steer_taken
-        await run.finish()
-
-    assert receipt.request_id == "s1"
-    assert text_of(model.calls[1].messages[-1]) == "look north"
-
-
-async def test_a_message_that_is_sent_again_enters_once_and_its_receipt_is_told_again(tmp_path: Path) -> None:
-    model = ScriptModel([WRITE], [WRITE], "north it is")
-    async with runner(tmp_path, model) as rig:
-        run = await rig.start()
-
-        async def answer_call() -> None:
-            asked = (await run.until("proxy_tool_call")).proxy_tool_call
-            for _ in range(2):
-                await run.tell(steer=pb.Steer(request_id="s1", content="look north"))
-            await run.tell(proxy_tool_result=pb.ProxyToolResult(call_id=asked.call_id, content="ok"))
-
-        await answer_call()
-        await answer_call()
-        await run.finish()
-
-    assert [event.steer_taken.request_id for event in run.events if event.HasField("steer_taken")] == ["s1"] * 3
-    assert [text_of(message) for message in model.calls[-1].messages].count("look north") == 1
 
 
 async def test_a_worker_killed_from_outside_fails_its_task_by_name(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from netaclaw_chassis.errors import from_rpc
 from netaclaw_chassis.ids import new_id
 from netaclaw_runner.launcher import ExecLauncher
 from netaclaw_runner.limits import Limits
-from tests.integration.runner.rig import GatedLauncher, Rig, alive, program, runner
+from tests.integration.runner.launchers import GatedLauncher
+from tests.integration.runner.rig import Rig, alive, program, runner
 from tests.processes import gone
 
 FILE_TOOLS = ["list_files", "read_file", "search_files", "write_file"]

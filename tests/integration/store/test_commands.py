@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import asyncpg
 import pytest
 
@@ -44,13 +42,13 @@ async def _lease(store: Store, session_id: str) -> int:
     return (await store.journal.AcquireSession(request)).generation
 
 
-async def _delete_branch(store: Store, session_id: str, entry_id: str) -> j.DeleteBranchResponse:
+async def delete_branch(store: Store, session_id: str, entry_id: str) -> j.DeleteBranchResponse:
     generation = await _lease(store, session_id)
     request = j.DeleteBranchRequest(owner_id=OWNER, session_id=session_id, generation=generation, entry_id=entry_id)
     return await store.journal.DeleteBranch(request)
 
 
-async def _whole_session(store: Store) -> Turn:
+async def whole_session(store: Store) -> Turn:
     """A finished turn with a row in every table that a session can have rows in."""
     turn = await store.new_turn(request_id=new_id())
     batch_id, task_id = new_id(), new_id()
@@ -82,7 +80,7 @@ async def _whole_session(store: Store) -> Turn:
     return turn
 
 
-async def _rows(store: Store, session_id: str) -> dict[str, int]:
+async def rows_of(store: Store, session_id: str) -> dict[str, int]:
     """How many rows each table with a session_id has of the session."""
     tables = await store.query(
         "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'session_id'"
@@ -161,7 +159,7 @@ async def test_an_update_with_an_old_etag_is_refused(store: Store) -> None:
 
 
 async def test_the_leaf_switches_to_path_entries_of_an_idle_session(store: Store) -> None:
-    turn = await _whole_session(store)
+    turn = await whole_session(store)
     generation = await _lease(store, turn.session_id)
 
     def request(leaf: str, **fields: object) -> j.SwitchLeafRequest:
@@ -197,10 +195,10 @@ async def test_the_stored_leaf_rules_after_a_late_write_of_a_replaced_owner(stor
 
 
 async def test_deleting_a_branch_takes_all_below_it_and_keeps_the_order_of_events(store: Store) -> None:
-    turn = await _whole_session(store)
+    turn = await whole_session(store)
     second = Turn(store, await store.begin(turn.session_id))
     await second.finish(entry_write(second.assistant(text("second"))))
-    response = await _delete_branch(store, turn.session_id, turn.anchor_id)
+    response = await delete_branch(store, turn.session_id, turn.anchor_id)
     assert response.deleted_count == 5
     assert response.session.leaf_entry_id == turn.user_id
     assert [entry.entry_id for entry in await store.tree(turn.session_id)] == [turn.user_id]
@@ -208,14 +206,14 @@ async def test_deleting_a_branch_takes_all_below_it_and_keeps_the_order_of_event
     assert [event.seq for event in replayed] == list(range(1, response.session.seq + 1))
     removed = {e.session_entry_removed.entry_id for e in replayed if e.HasField("session_entry_removed")}
     assert {turn.anchor_id, second.user_id, second.anchor_id} <= removed
-    left = await _rows(store, turn.session_id)
+    left = await rows_of(store, turn.session_id)
     assert (left["subagent_session"], left["subagent_entry"], left["content"]) == (0, 0, 0)
 
 
 async def test_whoever_joins_a_turn_whose_branch_was_deleted_learns_how_it_ended(store: Store) -> None:
     turn = await store.new_turn(request_id="again")
     done = (await turn.finish(entry_write(turn.assistant(text("answer"))))).events[-1]
-    await _delete_branch(store, turn.session_id, turn.user_id)
+    await delete_branch(store, turn.session_id, turn.user_id)
     joined = await store.begin(turn.session_id, "hello", request_id="again")
     assert (joined.outcome, joined.turn_id) == (j.BEGIN_TURN_OUTCOME_JOINED, turn.begun.turn_id)
     replayed = await store.replay(turn.session_id, joined.turn_start_seq)
@@ -234,7 +232,7 @@ async def test_what_a_deleted_branch_has_cost_stays_counted(store: Store) -> Non
     await turn.append(entry_write(answer), task_row(turn, batch_id, task), lost)
     await turn.finish()
     for entry_id in (turn.anchor_id, turn.user_id):
-        await _delete_branch(store, turn.session_id, entry_id)
+        await delete_branch(store, turn.session_id, entry_id)
         for session_id in (turn.session_id, ""):
             asked = GetUsageRequest(session_id=session_id)
             spent = (await store.sessions.GetUsage(asked, metadata=metadata())).total
@@ -247,13 +245,13 @@ async def test_words_that_entered_a_turn_from_the_queue_go_with_their_entry(stor
     taken = j.QueueTakeWrite(request_id="q", turn_id=turn.begun.turn_id)
     await turn.append(j.Write(queue_take=taken))
     await turn.finish()
-    await _delete_branch(store, turn.session_id, turn.user_id)
+    await delete_branch(store, turn.session_id, turn.user_id)
     kept = await store.query("SELECT content FROM queued_message WHERE session_id = $1", turn.session_id)
     assert [row["content"] for row in kept] == [b""]
 
 
 async def test_deleting_a_session_leaves_no_row_in_any_table(store: Store) -> None:
-    turn, kept = await _whole_session(store), await _whole_session(store)
+    turn, kept = await whole_session(store), await whole_session(store)
     queued = await store.begin(turn.session_id)
     await store.begin(turn.session_id, "wait", when_busy=WHEN_BUSY_ENQUEUE, request_id="q")
     draft = j.Draft(
@@ -267,10 +265,10 @@ async def test_deleting_a_session_leaves_no_row_in_any_table(store: Store) -> No
     running = Turn(store, queued)
     await append(store, running.request(entry_write(running.assistant()), drafts=[draft]))
     await append(store, running.request(entry_write(running.assistant())))
-    assert all((await _rows(store, turn.session_id)).values())
+    assert all((await rows_of(store, turn.session_id)).values())
     request = j.DeleteSessionsRequest(owner_id=OWNER, session_ids=[turn.session_id])
     assert list((await store.journal.DeleteSessions(request)).deleted_session_ids) == [turn.session_id]
-    assert not any((await _rows(store, turn.session_id)).values())
+    assert not any((await rows_of(store, turn.session_id)).values())
     assert not (await store.journal.DeleteSessions(request)).deleted_session_ids
     async with refused(Reason.REASON_SESSION_NOT_FOUND):
         await running.append(entry_write(running.assistant()))
@@ -312,105 +310,3 @@ async def test_deleting_all_sessions_spares_other_owners(store: Store) -> None:
     response = await store.journal.DeleteSessions(j.DeleteSessionsRequest(owner_id=OWNER, all=True))
     assert len(response.deleted_session_ids) == 2
     assert [row["session_id"] for row in await store.query("SELECT session_id FROM session")] == [bobs.session_id]
-
-
-@pytest.mark.parametrize("whole", [True, False])
-async def test_a_fork_is_a_whole_copy_with_ids_of_its_own(store: Store, whole: bool) -> None:
-    turn = await _whole_session(store)
-    second = Turn(store, await store.begin(turn.session_id))
-    await second.finish(entry_write(second.assistant(text("second"))))
-    new_session_id = new_id()
-    request = j.ForkSessionRequest(
-        owner_id=OWNER,
-        session_id=turn.session_id,
-        new_session_id=new_session_id,
-        entry_id="" if whole else turn.anchor_id,
-    )
-    fork = (await store.journal.ForkSession(request)).session
-    assert (await store.journal.ForkSession(request)).session == fork
-    entries = await store.tree(new_session_id)
-    source = await store.tree(turn.session_id)
-    expected = len(source) if whole else 4
-    assert len(entries) == expected
-    ids = {entry.entry_id for entry in entries}
-    assert not ids & {entry.entry_id for entry in source}
-    assert [entry.parent_entry_id for entry in entries if entry.parent_entry_id not in ids] == [""]
-    assert fork.forked_from_session_id == turn.session_id
-    assert fork.leaf_entry_id in ids
-    anchor, batch, result = entries[1:4]
-    assert anchor.assistant.parts[1].batch_reference.batch_entry_id == batch.entry_id
-    assert batch.subagent_batch.batch.parent_entry_id == anchor.entry_id
-    assert result.subagent_result.batch_entry_id == batch.entry_id
-    replayed = await store.replay(new_session_id)
-    assert [event.seq for event in replayed] == list(range(1, expected + 2))
-    assert replayed[-1].session_leaf_changed.leaf_entry_id == fork.leaf_entry_id
-    rows = await _rows(store, new_session_id)
-    assert (rows["content"], rows["subagent_session"], rows["subagent_entry"]) == (1, 1, 1)
-
-
-async def test_nothing_runs_in_a_copy_of_a_session_whose_turn_runs(store: Store) -> None:
-    turn = await store.new_turn()
-    batch_id, (running, queued) = await delegate(turn, 2)
-    running.state = s.SUBAGENT_TASK_STATE_RUNNING
-    states = (e.TOOL_CALL_STATE_RUNNING, e.TOOL_CALL_STATE_PENDING, e.TOOL_CALL_STATE_COMPLETED)
-    calls = [e.Part(tool_call=e.ToolCallPart(call_id=new_id(), state=state)) for state in states]
-    reference = e.Part(batch_reference=e.BatchReferencePart(batch_entry_id=batch_id))
-    anchor = turn.assistant(*calls, reference, state=e.ENTRY_STATE_STREAMING)
-    await turn.append(entry_write(anchor), task_row(turn, batch_id, running))
-    request = j.ForkSessionRequest(owner_id=OWNER, session_id=turn.session_id, new_session_id=new_id())
-    copy = (await store.journal.ForkSession(request)).session
-    assert not copy.running_turn_id
-    _, answer, batch = await store.tree(copy.session_id)
-    assert [part.tool_call.state for part in answer.assistant.parts[:3]] == [
-        e.TOOL_CALL_STATE_CANCELLED,
-        e.TOOL_CALL_STATE_CANCELLED,
-        e.TOOL_CALL_STATE_COMPLETED,
-    ]
-    shown = batch.subagent_batch.batch
-    assert {task.state for task in shown.items} == {s.SUBAGENT_TASK_STATE_CANCELLED}
-    assert (shown.counts.cancelled, shown.counts.total) == (2, 2)
-    assert all(task.error and task.HasField("end_time") for task in shown.items)
-    source = (await store.tree(turn.session_id))[2].subagent_batch.batch
-    assert (source.counts.running, source.counts.queued) == (1, 1)
-    assert queued.task_id in {task.task_id for task in source.items}
-
-
-async def test_a_copy_shows_the_session_at_one_moment(store: Store) -> None:
-    first = await store.new_turn()
-    await first.finish()
-    second = Turn(store, await store.begin(first.session_id))
-    await second.finish()
-    request = j.ForkSessionRequest(owner_id=OWNER, session_id=first.session_id, new_session_id=new_id())
-    holder = await asyncpg.connect(store.url)
-    try:
-        blocking = holder.transaction()
-        await blocking.start()
-        insert = "INSERT INTO session (session_id, owner_id, workspace) VALUES ($1, $2, '')"
-        await holder.execute(insert, request.new_session_id, OWNER)
-        forking = asyncio.ensure_future(store.journal.ForkSession(request))
-        async with asyncio.timeout(10):
-            while not await store.query("SELECT FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110  # the server makes it true
-                await asyncio.sleep(0.01)  # between two looks, within the bound above
-        await _delete_branch(store, first.session_id, second.user_id)
-        await blocking.rollback()
-        copy = (await forking).session
-    finally:
-        await holder.close()
-    entries = await store.tree(copy.session_id)
-    assert len(entries) == 4
-    assert copy.leaf_entry_id == entries[-1].entry_id
-
-
-async def test_a_fork_needs_a_source_of_the_owner_and_a_free_id(store: Store) -> None:
-    turn = await store.new_turn()
-    request = j.ForkSessionRequest(owner_id="bob", session_id=turn.session_id, new_session_id=new_id())
-    async with refused(Reason.REASON_SESSION_NOT_FOUND):
-        await store.journal.ForkSession(request)
-    request.owner_id = OWNER
-    request.entry_id = new_id()
-    async with refused(Reason.REASON_ENTRY_NOT_FOUND):
-        await store.journal.ForkSession(request)
-    request.entry_id = ""
-    request.new_session_id = turn.session_id
-    async with refused(Reason.REASON_ALREADY_EXISTS):
-        await store.journal.ForkSession(request)
