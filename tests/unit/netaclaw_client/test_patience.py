@@ -21,6 +21,7 @@ from netaclaw.session.v1.entry_pb2 import Session
 from netaclaw.session.v1.session_service_pb2 import GetSessionTreeRequest, GetSessionTreeResponse
 from netaclaw.session.v1.session_service_pb2_grpc import SessionServiceServicer, add_SessionServiceServicer_to_server
 from netaclaw_client import Backoff, Client, SessionView, follow, run_turn
+from netaclaw_client.streams import SILENT_S
 from tests.unit.netaclaw_client import story
 
 SILENT, CUT, LIMITED, STOPPING, GONE, WELL = "silent", "cut", "limited", "stopping", "gone", ""
@@ -144,12 +145,17 @@ async def test_a_turn_survives_silence_before_and_after_its_first_event(suite: S
     assert len(set(suite.asked)) == 1
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_a_reader_may_take_longer_than_a_stream_may_be_silent(suite: Suite) -> None:
+async def test_a_reader_may_take_longer_than_a_stream_may_be_silent(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    clock = loop.time
     suite.watches = [(EVENTS[:2], SILENT)]
     async with Client(suite.address) as client, aclosing(follow(client, story.SESSION, backoff=Pauses())) as events:
         assert (await anext(events)).seq == 1
-        await asyncio.sleep(0.2)  # the reader's own time, which is what is tested
+        monkeypatch.setattr(loop, "time", lambda: clock() + 2 * SILENT_S)  # the reader's own time
+        for _ in range(3):
+            await asyncio.sleep(0)  # whatever is due by then has its turn
         assert (await anext(events)).seq == 2
     assert suite.watched_after == [0]
 

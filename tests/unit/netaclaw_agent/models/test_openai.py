@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import traceback
-from collections.abc import AsyncGenerator, AsyncIterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,67 +20,22 @@ from netaclaw.session.v1.entry_pb2 import (
 )
 from netaclaw.tool.v1.tool_pb2 import ToolManifest
 from netaclaw_agent.loop import calls_of, text_of, user_message
-from netaclaw_agent.model import Finished, ModelCall, ModelError, ModelEvent, TextDelta, ThinkingDelta
-from netaclaw_agent.models.faults import ModelStalled, ProviderError
-from netaclaw_agent.models.limits import StreamLimits
+from netaclaw_agent.model import Finished, ModelCall, TextDelta, ThinkingDelta
+from netaclaw_agent.models.faults import ProviderError
 from netaclaw_agent.models.openai import OpenAIModel
-from tests.fakes.openai_server import Call, Cut, FakeOpenAI, Hang, Raw, Reply, Rule, Text, Thinking, Tokens, Wait
+from tests.fakes.openai_server import Call, FakeOpenAI, Hang, Raw, Reply, Text, Thinking, Tokens, Wait
+from tests.unit.netaclaw_agent.models.openai_calls import (
+    KEY,
+    PROMPT,
+    failure,
+    finished,
+    make_model,
+    raw,
+    stream,
+)
 from tests.unit.netaclaw_agent.models.test_openai_request import answered
 
 CASES = Path(__file__).parents[3] / "cases"
-KEY = "canary-key-0123"
-PROMPT = "canary-prompt-4567"
-PATIENT = StreamLimits(first_token_s=30, idle_s=30, total_s=60)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeOpenAI]:
-    async with FakeOpenAI(lambda _: Reply([Text("ok")])) as running:
-        yield running
-
-
-@pytest.fixture
-async def model(server: FakeOpenAI) -> AsyncIterator[OpenAIModel]:
-    made = make_model(server.base_url)
-    yield made
-    await made.close()
-
-
-def make_model(base_url: str, limits: StreamLimits = PATIENT) -> OpenAIModel:
-    return OpenAIModel(name="openai", base_url=base_url, api_key=KEY, model="m", context_window=1000, limits=limits)
-
-
-def stream(model: OpenAIModel, call: ModelCall | None = None) -> AsyncGenerator[ModelEvent, None]:
-    numbers = count(1)
-    events = model.stream(
-        call or ModelCall(system="", messages=[user_message(PROMPT)]), new_id=lambda: f"ours-{next(numbers)}"
-    )
-    assert isinstance(events, AsyncGenerator)
-    return events
-
-
-async def finished(model: OpenAIModel, call: ModelCall | None = None) -> Message:
-    events = [event async for event in stream(model, call)]
-    assert isinstance(events[-1], Finished)
-    return events[-1].message
-
-
-async def failure(model: OpenAIModel, shown: list[ModelEvent] | None = None) -> ModelError:
-    kept = shown if shown is not None else []
-
-    async def read() -> None:
-        async for event in stream(model):
-            kept.append(event)
-
-    with pytest.raises(ModelError) as caught:
-        await read()
-    told = "".join(traceback.format_exception(caught.value))
-    assert "canary" not in told
-    return caught.value
-
-
-def raw(*data: bytes) -> Rule:
-    return lambda _: Reply([Raw(piece) for piece in data], raw_body=True)
 
 
 async def test_deltas_come_in_order_then_one_finished_message(server: FakeOpenAI, model: OpenAIModel) -> None:
@@ -284,59 +236,6 @@ async def test_an_address_that_cannot_be_used_is_a_final_error(url: str) -> None
     await model.close()
 
 
-async def test_a_cut_in_the_middle_is_an_error_after_the_partial_text(server: FakeOpenAI, model: OpenAIModel) -> None:
-    server.rule = lambda _: Reply([Text("half"), Cut()])
-    shown: list[ModelEvent] = []
-    error = await failure(model, shown)
-    assert error.retryable
-    assert shown == [TextDelta("half")]
-
-
-def _labelled(label: str) -> Raw:
-    chunk = {"choices": [{"delta": {"content": "whole"}, "finish_reason": label}]}
-    return Raw(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-
-
-@pytest.mark.parametrize("rest", [Cut(), Hang()])
-async def test_a_whole_answer_is_not_lost_with_the_end_mark_behind_it(server: FakeOpenAI, rest: Cut | Hang) -> None:
-    impatient = make_model(server.base_url, StreamLimits(first_token_s=30, idle_s=0.1, total_s=60))
-    server.rule = lambda _: Reply([_labelled("stop"), rest], raw_body=True)
-    async with asyncio.timeout(15):
-        assert text_of(await finished(impatient)) == "whole"
-    await impatient.close()
-
-
-async def test_a_label_that_nobody_knows_does_not_make_a_cut_answer_whole(
-    server: FakeOpenAI, model: OpenAIModel
-) -> None:
-    """Some servers write one into every chunk."""
-    server.rule = lambda _: Reply([_labelled("null"), Cut()], raw_body=True)
-    assert (await failure(model)).retryable
-
-
-async def test_a_body_that_just_ends_is_an_error(server: FakeOpenAI, model: OpenAIModel) -> None:
-    server.rule = raw(b'data: {"choices":[{"delta":{"content":"half"}}]}\n\ndata: {"choi')
-    shown: list[ModelEvent] = []
-    error = await failure(model, shown)
-    assert "ended early" in str(error)
-    assert shown == [TextDelta("half")]
-
-
-async def test_a_broken_event_takes_nothing_from_those_before_it(server: FakeOpenAI, model: OpenAIModel) -> None:
-    server.rule = raw(b'data: {"choices":[{"delta":{"content":"half"}}]}\n\ndata: {canary\n\n')
-    shown: list[ModelEvent] = []
-    error = await failure(model, shown)
-    assert "not JSON" in str(error)
-    assert shown == [TextDelta("half")]
-
-
-async def test_an_error_in_the_stream_keeps_the_usage_that_was_reported(server: FakeOpenAI, model: OpenAIModel) -> None:
-    server.rule = raw(b'data: {"choices":[],"usage":{"prompt_tokens":5}}\n\ndata: {"error":{"code":500}}\n\n')
-    error = await failure(model)
-    assert error.usage.input_tokens == 5
-    assert error.usage.model_calls == 1
-
-
 async def test_an_answer_that_is_no_stream_is_read_as_one(server: FakeOpenAI, model: OpenAIModel) -> None:
     body = {"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}
     server.rule = lambda _: Reply(
@@ -345,42 +244,6 @@ async def test_an_answer_that_is_no_stream_is_read_as_one(server: FakeOpenAI, mo
     message = await finished(model)
     assert text_of(message) == "whole"
     assert message.usage.input_tokens == 3
-
-
-@pytest.mark.parametrize("first", [[], [Raw(b": ping\n\n"), Raw(b": ping\n\n")]])
-async def test_silence_before_the_first_token_is_a_stall(server: FakeOpenAI, first: list[Raw]) -> None:
-    impatient = make_model(server.base_url, StreamLimits(first_token_s=0.05, idle_s=30, total_s=60))
-    server.rule = lambda _: Reply([*first, Hang()])
-    try:
-        error = await failure(impatient)
-        assert isinstance(error, ModelStalled)
-        assert "no first token" in str(error)
-    finally:
-        await impatient.close()
-
-
-async def test_comments_alone_do_not_keep_a_stream_alive(server: FakeOpenAI) -> None:
-    impatient = make_model(server.base_url, StreamLimits(first_token_s=30, idle_s=0.1, total_s=60))
-    server.rule = lambda _: Reply([Text("a"), *[Raw(b": ping\n\n")] * 5, Hang()])
-    shown: list[ModelEvent] = []
-    try:
-        async with asyncio.timeout(15):  # the patience with the first token is over
-            error = await failure(impatient, shown)
-        assert isinstance(error, ModelStalled)
-        assert "sent nothing for" in str(error)
-        assert shown == [TextDelta("a")]
-    finally:
-        await impatient.close()
-
-
-async def test_the_whole_call_has_a_limit_of_its_own(server: FakeOpenAI) -> None:
-    impatient = make_model(server.base_url, StreamLimits(first_token_s=30, idle_s=30, total_s=0.1))
-    server.rule = lambda _: Reply([Text("a"), Hang()])
-    try:
-        error = await failure(impatient)
-        assert "not finished within" in str(error)
-    finally:
-        await impatient.close()
 
 
 async def test_text_is_given_out_before_the_answer_is_whole(server: FakeOpenAI, model: OpenAIModel) -> None:
