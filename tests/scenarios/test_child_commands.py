@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import pytest
 
@@ -12,13 +15,14 @@ from netaclaw.chat.v1.chat_service_pb2 import (
     ExecuteChatRequest,
     SteerSubagentRequest,
 )
-from netaclaw.chat.v1.event_pb2 import ReceiptState, TurnOutcome
+from netaclaw.chat.v1.event_pb2 import ChatEvent, ReceiptState, TurnOutcome
 from netaclaw.session.v1.subagent_pb2 import SubagentTaskState
 from netaclaw.tool.v1.tool_pb2 import SandboxMode
+from netaclaw_client.client import Client
 from netaclaw_runner.launcher import ExecLauncher
 from tests.fakes.openai_server import Call, FakeOpenAI, Reply, Text, Wait
 from tests.scenarios.reading import chat, of_kind, state_name, until
-from tests.scenarios.suites import OpenSuite
+from tests.scenarios.suites import OpenSuite, RunningSuite
 from tests.scenarios.test_tools_shell import Request, delegate, follow, results_of, session_of
 
 QUEUED = ReceiptState.RECEIPT_STATE_QUEUED
@@ -41,13 +45,21 @@ class Held:
         return Reply([Wait(self.opened), Text("an answer")])
 
 
-@pytest.mark.parametrize("reads", [True, False])
-async def test_a_message_to_a_running_child_is_queued_and_then_taken(
-    reads: bool, open_suite: OpenSuite, model_server: FakeOpenAI
-) -> None:
-    """Between two calls, or while the last answer is made: then the child answers once more."""
-    held = Held(reads=reads)
-    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], held)
+class HeldChild(NamedTuple):
+    """A running child that goes on once it is let, and the events of its turn."""
+
+    suite: RunningSuite
+    client: Client
+    events: AsyncGenerator[ChatEvent, None]
+    session_id: str
+    task_id: str
+
+
+@asynccontextmanager
+async def held_child(
+    open_suite: OpenSuite, model_server: FakeOpenAI, held: Held, rule: Callable[[Request], Reply] | None = None
+) -> AsyncIterator[HeldChild]:
+    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], rule or held)
     async with (
         open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
         suite.client() as client,
@@ -56,7 +68,18 @@ async def test_a_message_to_a_running_child_is_queued_and_then_taken(
         events = chat(client, ChatRequest(session_id=session_id, content="go"))
         [*_, started] = await until(events, "subagent_event")
         await held.asked.wait()
-        steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content="hurry", request_id="h")
+        yield HeldChild(suite, client, events, session_id, started.task_id)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_message_to_a_running_child_is_queued_and_then_taken(
+    reads: bool, open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    """Between two calls, or while the last answer is made: then the child answers once more."""
+    held = Held(reads=reads)
+    async with held_child(open_suite, model_server, held) as child:
+        suite, client, events, session_id, task_id = child
+        steer = SteerSubagentRequest(session_id=session_id, task_id=task_id, content="hurry", request_id="h")
         answered = [await client.chat.SteerSubagent(steer) for _ in range(3)]
         held.opened.set()
         seen = [*await until(events, "steer_receipt"), *await until(events, "steer_receipt")]
@@ -78,17 +101,10 @@ async def test_a_message_to_a_running_child_is_queued_and_then_taken(
 
 async def test_messages_without_an_id_are_different_ones(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
     held = Held(reads=True)
-    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], held)
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        events = chat(client, ChatRequest(session_id=session_id, content="go"))
-        [*_, started] = await until(events, "subagent_event")
-        await held.asked.wait()
+    async with held_child(open_suite, model_server, held) as child:
+        _, client, events, session_id, task_id = child
         for content in ("hurry", "hurry up"):
-            steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content=content)
+            steer = SteerSubagentRequest(session_id=session_id, task_id=task_id, content=content)
             await client.chat.SteerSubagent(steer)
         held.opened.set()
         seen = await until(events, "done")
@@ -110,18 +126,11 @@ async def test_a_message_that_a_child_did_not_live_to_read_is_missed(
         """Before the first one, which may be asked for before there is a worker, it would still read."""
         return held(request) if results_of(request) else Reply([Call("list_files", "{}")])
 
-    model_server.rule = follow([Reply([delegate("look")]), Reply([Text("done")])], second_answer)
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        events = chat(client, ChatRequest(session_id=session_id, content="go"))
-        [*_, started] = await until(events, "subagent_event")
-        await held.asked.wait()
-        steer = SteerSubagentRequest(session_id=session_id, task_id=started.task_id, content="hurry", request_id="h")
+    async with held_child(open_suite, model_server, held, second_answer) as child:
+        _, client, events, session_id, task_id = child
+        steer = SteerSubagentRequest(session_id=session_id, task_id=task_id, content="hurry", request_id="h")
         await client.chat.SteerSubagent(steer)
-        gone = await client.chat.CancelSubagent(CancelSubagentRequest(session_id=session_id, task_id=started.task_id))
+        gone = await client.chat.CancelSubagent(CancelSubagentRequest(session_id=session_id, task_id=task_id))
         held.opened.set()
         seen = await until(events, "done")
 

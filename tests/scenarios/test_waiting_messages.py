@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, NamedTuple
 
 import grpc
 import pytest
@@ -69,17 +70,36 @@ async def user_texts(suite: RunningSuite, client: Client, session_id: str) -> li
     return [entry.user.text for page in tree for entry in page.entries if entry.HasField("user")]
 
 
-async def test_a_queued_message_begins_a_turn_after_the_running_one(
-    open_suite: OpenSuite, model_server: FakeOpenAI
-) -> None:
+class HeldTurn(NamedTuple):
+    """A turn that goes on once its gate is opened, and the reading of its events."""
+
+    suite: RunningSuite
+    client: Client
+    session_id: str
+    gate: Gate
+    seen: asyncio.Task[list[ChatEvent]]
+
+
+@asynccontextmanager
+async def held_turn(
+    open_suite: OpenSuite, model_server: FakeOpenAI, content: str = "wait", **settings: str
+) -> AsyncIterator[HeldTurn]:
     gate = model_server.rule = Gate()
     async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
+        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url, **settings) as suite,
         suite.client() as client,
     ):
         session_id = await suite.new_session(client)
-        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
+        events = chat(client, ChatRequest(session_id=session_id, content=content))
+        seen = asyncio.create_task(until(events, "done"))
         await gate.asked.wait()
+        yield HeldTurn(suite, client, session_id, gate, seen)
+
+
+async def test_a_queued_message_begins_a_turn_after_the_running_one(
+    open_suite: OpenSuite, model_server: FakeOpenAI
+) -> None:
+    async with held_turn(open_suite, model_server) as (suite, client, session_id, gate, first):
         request = ChatRequest(
             session_id=session_id, content="second", request_id="r2", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE
         )
@@ -99,14 +119,7 @@ async def test_a_queued_message_begins_a_turn_after_the_running_one(
 async def test_a_steering_message_enters_the_running_turn_before_its_next_model_call(
     content: str, open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
-    gate = model_server.rule = Gate()
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content=content)), "done"))
-        await gate.asked.wait()
+    async with held_turn(open_suite, model_server, content) as (suite, client, session_id, gate, first):
         request = ChatRequest(
             session_id=session_id, content="steer", request_id="s", when_busy=WhenBusy.WHEN_BUSY_STEER
         )
@@ -134,14 +147,7 @@ async def test_a_steering_message_enters_the_running_turn_before_its_next_model_
 async def test_a_steering_message_that_is_sent_again_while_it_waits_enters_once(
     open_suite: OpenSuite, model_server: FakeOpenAI
 ) -> None:
-    gate = model_server.rule = Gate()
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
-        await gate.asked.wait()
+    async with held_turn(open_suite, model_server) as (suite, client, session_id, gate, first):
         request = ChatRequest(
             session_id=session_id, content="steer", request_id="s", when_busy=WhenBusy.WHEN_BUSY_STEER
         )
@@ -188,14 +194,8 @@ async def test_a_steering_message_that_the_store_could_not_take_back_is_answered
         raise NetaclawError(Reason.REASON_DATABASE_UNAVAILABLE, "the database cannot be reached")
 
     monkeypatch.setattr(queue, "retract", away)
-    gate = model_server.rule = Gate()
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url, NETACLAW_LOG_LEVEL="ERROR") as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
-        await gate.asked.wait()
+    async with held_turn(open_suite, model_server, NETACLAW_LOG_LEVEL="ERROR") as held:
+        _, client, session_id, gate, first = held
         request = ChatRequest(
             session_id=session_id, content="steer", request_id="s", when_busy=WhenBusy.WHEN_BUSY_STEER
         )
@@ -212,14 +212,7 @@ async def test_a_steering_message_that_the_store_could_not_take_back_is_answered
 
 
 async def test_a_queued_message_can_be_taken_back_once(open_suite: OpenSuite, model_server: FakeOpenAI) -> None:
-    gate = model_server.rule = Gate()
-    async with (
-        open_suite("in_process", NETACLAW_OPENAI_BASE_URL=model_server.base_url) as suite,
-        suite.client() as client,
-    ):
-        session_id = await suite.new_session(client)
-        first = asyncio.create_task(until(chat(client, ChatRequest(session_id=session_id, content="wait")), "done"))
-        await gate.asked.wait()
+    async with held_turn(open_suite, model_server) as (suite, client, session_id, gate, first):
         request = ExecuteChatRequest(
             session_id=session_id, content="never", request_id="r", when_busy=WhenBusy.WHEN_BUSY_ENQUEUE
         )
