@@ -53,6 +53,11 @@ class Row:
         self.sent = True
         return self._make()
 
+    def freeze(self) -> None:
+        """What becomes of its subject from now on is not written."""
+        write = self._make()
+        self._make = lambda: write
+
 
 @dataclass(slots=True)
 class _Waiting:
@@ -93,9 +98,8 @@ class JournalWriter:
         now: what becomes of their subjects here is not the next owner's."""
         if self._failure is None:
             self._failure = lease_lost()
-            for waiting in self._waiting:
-                waiting.writes = [*(row.write() for row in waiting.rows), *waiting.writes]
-                waiting.rows = ()
+            for row in [row for waiting in self._waiting for row in waiting.rows]:
+                row.freeze()
 
     async def append(self, *writes: Write) -> None:
         """Commit the writes atomically, in order after all earlier ones, and publish their events.
@@ -111,7 +115,9 @@ class JournalWriter:
     def post(self, *writes: Write, rows: Sequence[Row] = ()) -> asyncio.Future[None]:
         """As append, without waiting; the future may be dropped, since a failure shows at every later append.
 
-        `rows` stand before the writes. A waiter that is cancelled takes the future along, not the writes.
+        `rows` stand before the writes. Where all do not fit a message, the first ones may be committed before the
+        others; the last one, of which the writes tell, never. A waiter that is cancelled takes the future along, not
+        the writes.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
@@ -158,7 +164,10 @@ class JournalWriter:
                     waiting.done.set_result(None)
 
     def _take(self) -> tuple[list[_Waiting], list[Write]]:
-        """As many whole appends as fit into one message, at least one; and their writes. An event's row is with it."""
+        """As many whole appends as fit into one message, at least one; and their writes. An event's row is with it.
+
+        None where the first is too large itself: then rows of it go ahead.
+        """
         count = size = 0
         writes: list[Write] = []
         taken: set[Row] = set()
@@ -166,8 +175,11 @@ class JournalWriter:
             rows = [row for row in waiting.rows if row not in taken]
             more = [*(row.write() for row in rows), *waiting.writes] if rows else waiting.writes
             added = sum(write.ByteSize() for write in more)
-            if count and (len(writes) + len(more) > MAX_BATCH_WRITES or size + added > MAX_BATCH_BYTES):
+            fits = len(writes) + len(more) <= MAX_BATCH_WRITES and size + added <= MAX_BATCH_BYTES
+            if not fits and count:
                 break
+            if not fits and len(rows) > 1:
+                return [], _ahead(waiting)
             taken.update(rows)
             count += 1
             size += added
@@ -228,6 +240,20 @@ class JournalWriter:
         if self._call is not None:
             self._call.cancel()
             self._call = None
+
+
+def _ahead(waiting: _Waiting) -> list[Write]:
+    """The first rows, but not the last one, as far as they fit a message; at least one. They wait no longer."""
+    writes: list[Write] = []
+    size = 0
+    for row in waiting.rows[:-1]:
+        write = row.write()
+        size += write.ByteSize()
+        if writes and (len(writes) == MAX_BATCH_WRITES or size > MAX_BATCH_BYTES):
+            break
+        writes.append(write)
+    waiting.rows = waiting.rows[len(writes) :]
+    return writes
 
 
 async def while_away(attempt: Callable[[], Awaitable[T]]) -> T:

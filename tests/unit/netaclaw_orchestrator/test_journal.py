@@ -14,7 +14,7 @@ from netaclaw.store.v1.journal_service_pb2 import (
     Write,
 )
 from netaclaw_chassis.errors import NetaclawError
-from netaclaw_orchestrator.journal import MAX_BATCH_WRITES, JournalWriter, Row
+from netaclaw_orchestrator.journal import MAX_BATCH_BYTES, MAX_BATCH_WRITES, JournalWriter, Row
 from netaclaw_orchestrator.publisher import Publisher
 
 
@@ -105,6 +105,26 @@ async def test_appends_that_do_not_fit_into_one_message_keep_their_order_and_the
 
     assert [len(request.writes) for request in store.requests] == [MAX_BATCH_WRITES, 1, 1]
     assert [request.append_no for request in store.requests] == [1, 2, 3]
+    await journal.close()
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_rows_of_one_append_that_is_too_large_for_a_message_go_ahead_of_what_tells_of_them(sealed: bool) -> None:
+    store = Store()
+    journal = writer(store)
+    journal.post(leaf("in flight"))
+    await store.asked.wait()
+    rows = [Row(lambda name=name: leaf(name * 400_000)) for name in "abcde"]  # type: ignore[misc]  # one use
+    journal.post(leaf("step"), rows=rows)
+    last = journal.post(leaf("last"))
+    if sealed:
+        journal.seal()
+    store.opened.set()
+    await last
+
+    sent = [[write.leaf.leaf_entry_id[:4] for write in request.writes] for request in store.requests]
+    assert sent == [["in f"], ["aaaa", "bbbb"], ["cccc", "dddd"], ["eeee", "step", "last"]]
+    assert all(request.ByteSize() <= MAX_BATCH_BYTES for request in store.requests)
     await journal.close()
 
 
